@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_submit_p4d.so in a stand-in for slurmctld: its decisions about jobs, without leaks. */
+/* job_submit_p4d.so in a stand-in for slurmctld: its verdicts, and that it leaks no memory. */
 #include "support/support.h"
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ static void plain_jobs_are_left_alone(void **state)
 	fakehost_free(desc);
 }
 
-/* Sets p4d.conf with this way to approve plans, and waits for the plugin. */
+/* Writes a p4d.conf with this value of `admin_comment`, and waits until the plugin has read it. */
 static void approve_as(const char *kind)
 {
 	char text[512];
@@ -61,7 +61,8 @@ static void a_plan_passes_and_is_approved(void **state)
 	approve_as("");
 }
 
-/* slurmctld knows the presets: a plan with other numbers says so. */
+/* slurmctld has its own presets. If the plan has other numbers for a preset, the model's name in the
+ * record lists them. */
 static void numbers_that_are_not_the_models_are_named(void **state)
 {
 	(void)state;
@@ -78,7 +79,7 @@ static void judging_again_changes_nothing(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
 	assert_string_equal(hosted_said, "");
-	/* all but the id are equal; it differs for each verdict and comes last */
+	/* two approvals of the same plan differ only in the id, which comes last */
 	char first[512];
 	snprintf(first, sizeof(first), "%s", desc->admin_comment);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
@@ -108,7 +109,7 @@ static void comments_of_others_are_kept(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_memory_equal(desc->admin_comment, "ticket  7 {\"a\": 1} and more p4d:", 32);
 	fakehost_free(desc);
-	/* without an approval, no word may look like one */
+	/* if a job is not approved, the user's comment must not look like an approval */
 	desc = job_plain("h100");
 	fakehost_set(&desc->admin_comment, text);
 	fakehost_submit(&hosted, desc, &hosted_said);
@@ -121,7 +122,7 @@ static void what_does_not_fit_is_refused(void **state)
 	(void)state;
 	hosted_expect(job_planned("h100", HOSTED_LARGE), false, "[P4D012]");
 	hosted_expect(job_planned("a100", HOSTED_MEDIUM), false, "[P4D012]");
-	/* the plan is for other nodes than those on which the job runs */
+	/* the plan is for another number of nodes than the job requests */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	desc->min_nodes = desc->max_nodes = 2;
 	hosted_expect(desc, false, "p4d: fix: --nodes=1 --gres=gpu:8");
@@ -140,7 +141,7 @@ static void what_does_not_fit_is_refused(void **state)
 static void modes_are_honoured(void **state)
 {
 	(void)state;
-	/* slurmctld does not repeat what sbatch reported about the same plan, but logs it */
+	/* sbatch already reported this about the same plan, so slurmctld only logs it */
 	fakehost_forget();
 	hosted_expect(job_planned("warn", HOSTED_LARGE), true, "");
 	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
@@ -150,7 +151,7 @@ static void modes_are_honoured(void **state)
 	fakehost_forget();
 	hosted_expect(job_planned("off", HOSTED_LARGE), true, "");
 	assert_string_equal(fakehost_log(), "");
-	/* slurmctld reports what sbatch cannot have reported */
+	/* without a plan, sbatch cannot have reported this, so slurmctld does */
 	job_desc_msg_t *desc = job_plain("warn");
 	fakehost_env(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "8");
 	hosted_expect(desc, true, "[P4D040]");
@@ -187,7 +188,7 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	(void)state;
 	bool known = false;
 
-	/* there are two GPU types: the smaller one counts, unless the job chooses */
+	/* the partition has two GPU types: the smaller one counts, unless the job chooses a type */
 	for (int i = 0; i < HOSTED_TRIES && !known; i++) {
 		job_desc_msg_t *desc = job_planned("live", HOSTED_MEDIUM);
 		known = fakehost_submit(&hosted, desc, &hosted_said) != SLURM_SUCCESS &&
@@ -201,10 +202,8 @@ static void unmapped_partitions_are_asked_of_the_cluster(void **state)
 	hosted_expect(desc, true, "");
 }
 
-/*
- * If the site does not say which GPU a partition has, sbatch cannot make a plan, and that is not the user's
- * fault.
- */
+/* If p4d.conf does not say which GPU a partition has, sbatch cannot make a plan. This is not the user's
+ * fault, so the job passes. */
 static void options_pass_where_no_plan_can_be_made(void **state)
 {
 	job_desc_msg_t *desc = job_plain("nowhere");
@@ -214,7 +213,7 @@ static void options_pass_where_no_plan_can_be_made(void **state)
 	hosted_expect(desc, true, "[P4D115]");
 }
 
-/* Only slurmctld knows what a script from a pipe starts. */
+/* sbatch cannot read a script from a pipe, so only slurmctld knows which program it starts. */
 static void what_only_the_script_tells_is_said(void **state)
 {
 	(void)state;
@@ -222,7 +221,7 @@ static void what_only_the_script_tells_is_said(void **state)
 	fakehost_set(&desc->script, "#!/bin/sh\ndeepspeed train.py\n");
 	hosted_expect(desc, true,
 		      "p4d does not model the job's program, so the job was not checked: DeepSpeed");
-	/* if the plan says it, sbatch has said it as well */
+	/* if the plan has the program, sbatch has already reported it */
 	hosted_expect(job_planned("h100", "model=llama13b unmodelled=DeepSpeed"), true, "");
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The time that slurmctld spends on a job, and the stack that it needs, whatever is in the job.
- * tests/bench/worst_verdict looks for more expensive jobs.
- */
+/* The CPU time that a verdict takes in slurmctld, and the stack that it needs, for jobs with any content.
+ * tests/bench/worst_verdict looks for more expensive jobs. */
 #include "support/support.h"
 
 #include <pthread.h>
@@ -11,7 +9,8 @@
 
 #include "doubles/slurm/hosted.h"
 
-/* All take less than a millisecond; twenty of them, so that a busy machine fails nothing. */
+/* A verdict takes less than a millisecond. The limit is twenty times as long, so that a busy machine fails
+ * no test. */
 #define LIMIT_MS 20
 
 /* Slurm gives each thread of slurmctld a stack of this size. p4d may use a quarter of it. */
@@ -29,7 +28,8 @@ static double cpu_ms(void)
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* A submission, or an update (change is not NULL) that changes where the job may run. */
+/* The call that is repeated: a submission or, if change is not NULL, an update that changes where the job
+ * may run. */
 typedef struct repeated {
 	job_desc_msg_t *desc, *change;
 	double best; /* milliseconds of the shortest call */
@@ -52,7 +52,8 @@ static void *repeat(void *of)
 	return NULL;
 }
 
-/* Repeats the call in a thread. Returns how many bytes of its stack were written, from the lowest one on. */
+/* Repeats the call in a thread. Returns the number of stack bytes that were used, found from the lowest
+ * overwritten byte. */
 static size_t repeat_on_own_stack(repeated *r)
 {
 	unsigned char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,7 +74,7 @@ static size_t repeat_on_own_stack(repeated *r)
 	return STACK - unused;
 }
 
-/* Expects that the shortest of some calls is below the limit, and so is the stack. */
+/* Expects that the shortest of some calls takes less than LIMIT_MS, and needs less stack than LIMIT_STACK. */
 static void expect_each_cheap(const char *what, job_desc_msg_t *desc, job_desc_msg_t *change)
 {
 	repeated r = {.desc = desc, .change = change};
@@ -110,7 +111,7 @@ static void fill(char **field, const char *piece, size_t length)
 	free(text);
 }
 
-/* Writes sections with which each name has to be compared. */
+/* Writes a p4d.conf with many patterns, with each of which p4d must compare a name. */
 static void write_patterns(void)
 {
 	static char text[16384];
@@ -156,7 +157,8 @@ static void texts_of_any_length(void **state)
 			fill((char **)((char *)desc + cases[i].field), cases[i].piece, lengths[j]);
 			expect_cheap(cases[i].what, desc);
 		}
-	/* everything together: as many partitions as are compared, each with each feature and all nodes */
+	/* all three together: the largest number of partitions that p4d compares, each with each feature
+	 * and with all nodes */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	fill(&desc->partition, "live,h100,a1,a2,a3,", 470);
 	fill(&desc->features, "x|", 16);
@@ -190,7 +192,8 @@ static void a_thousand_stages(void **state)
 	}
 }
 
-/* Plans for other programs, as a user could write them by hand, at the limits of what p4d judges. */
+/* Plans for other programs, as users could write them by hand, with sizes at the limits of what p4d
+ * judges. */
 static void plans_of_any_program(void **state)
 {
 	static const struct {
@@ -288,7 +291,7 @@ static void an_environment_of_a_megabyte(void **state)
 	hosted_expect(few, false, "[P4D041]");
 }
 
-/* Scripts that take long to read, in jobs without options, so that slurmctld reads them. */
+/* Scripts that take long to read. The jobs have no p4d options, so slurmctld reads the scripts. */
 static void scripts_of_any_kind(void **state)
 {
 	static const struct {

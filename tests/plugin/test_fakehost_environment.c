@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs with malformed, edited or contradictory variables, in slurmctld. */
+/* Verdicts of slurmctld on jobs whose variables are malformed, edited or contradictory. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -15,7 +15,7 @@ static void options_without_a_plan_are_refused(void **state)
 		job_desc_msg_t *desc = job_plain("h100");
 		fakehost_env(desc, names[i], "4");
 		if (strstr(names[i], "P4D_MICRO")) {
-			/* a job with only what p4d's variables look like is not a job of p4d */
+			/* variables that only look like p4d's do not make a job one of p4d's */
 			hosted_expect(desc, true, "");
 			continue;
 		}
@@ -84,7 +84,7 @@ static void edited_plans_are_refused(void **state)
 	memcpy(text, "p4d1:", 5);
 	hosted_edit_everywhere(desc, "P4D_PLAN", text);
 	hosted_expect(desc, false, "[P4D04");
-	/* the plan is removed, and options without a plan remain */
+	/* without its plan, the job has only options, so it is refused */
 	desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "P4D_PLAN", NULL);
 	hosted_expect(desc, false, "[P4D040]");
@@ -102,7 +102,7 @@ static void contradictions_are_refused(void **state)
 		hosted_edit(desc, names[i], "4");
 		hosted_expect(desc, false, "[P4D041]");
 	}
-	/* the same value in all copies, but it contradicts the plan */
+	/* all copies of the option agree with each other, but not with the plan */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "_SLURM_SPANK_OPTION_p4d_p4d_tp", "4");
 	hosted_expect(desc, false, "[P4D041]");
@@ -112,7 +112,7 @@ static void contradictions_are_refused(void **state)
 	desc = job_planned("h100", HOSTED_GOOD);
 	hosted_edit_everywhere(desc, "P4D_MEGATRON_ARGS", "--tensor-model-parallel-size 4");
 	hosted_expect(desc, false, "[P4D041]");
-	/* the plan of another job in addition to the job's own */
+	/* the job has its own plan and that of another job */
 	desc = job_planned("h100", HOSTED_GOOD);
 	job_desc_msg_t *other = job_planned("h100", "model=llama13b tp=4");
 	hosted_edit(desc, "P4D_PLAN", hosted_plan(other));
@@ -129,7 +129,8 @@ static void a_switch_has_no_value_to_differ(void **state)
 	hosted_expect(desc, true, "");
 }
 
-/* A job as sbatch leaves it: with the plan, from which slurmstepd derives the other variables. */
+/* A job as sbatch submits it: the environment has only the plan. slurmstepd derives the other variables
+ * from it. */
 static job_desc_msg_t *without_outputs(const char *assignments)
 {
 	job_desc_msg_t *desc = job_planned("h100", assignments);
@@ -140,7 +141,8 @@ static job_desc_msg_t *without_outputs(const char *assignments)
 	return desc;
 }
 
-/* A batch script finds the layout on a node without p4d.so too; srun's jobs have no environment here. */
+/* slurmctld writes the layout into the script's environment, for nodes without p4d.so. It cannot do this
+ * for srun's jobs, which have no environment here. */
 static void a_script_gets_its_layout_from_slurmctld(void **state)
 {
 	(void)state;
@@ -151,14 +153,14 @@ static void a_script_gets_its_layout_from_slurmctld(void **state)
 	assert_non_null(strstr(*hosted_variable(desc->environment, desc->env_size, "P4D_MEGATRON_ARGS"),
 			       "--tensor-model-parallel-size 8"));
 	fakehost_free(desc);
-	/* the second copy of the plan is enough, as with --export=NONE */
+	/* as with --export=NONE, only the second copy of the plan is left; it is enough */
 	desc = without_outputs(HOSTED_GOOD);
 	hosted_edit(desc, "P4D_PLAN", NULL);
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
 	hosted_variable(desc->environment, desc->env_size, "P4D_PLAN");
 	hosted_variable(desc->environment, desc->env_size, "P4D_PP");
 	fakehost_free(desc);
-	/* neither for a job without a script, nor for one that is refused */
+	/* jobs without a script and refused jobs get no variables */
 	for (int refused = 0; refused < 2; refused++) {
 		desc = without_outputs(refused ? HOSTED_LARGE : HOSTED_GOOD);
 		if (!refused)
@@ -170,7 +172,7 @@ static void a_script_gets_its_layout_from_slurmctld(void **state)
 	}
 }
 
-/* If the user's environment already has one of these variables, the job has it once afterwards. */
+/* If the user's environment already has one of these variables, slurmctld replaces it. */
 static void no_variable_is_written_twice(void **state)
 {
 	(void)state;
@@ -183,8 +185,8 @@ static void no_variable_is_written_twice(void **state)
 	const uint32_t before = desc->env_size;
 
 	assert_int_equal(fakehost_submit(&hosted, desc, &hosted_said), SLURM_SUCCESS);
-	assert_int_equal(desc->env_size,
-			 before + 1); /* P4D_DP is new; the edited variable has another name */
+	assert_int_equal(desc->env_size, before + 1); /* one variable more: P4D_DP is new, and the edited
+						       * variable has another name */
 	assert_null(desc->environment[desc->env_size]);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		unsigned count = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Verdicts that the plugin reuses within a second: the same job gets the same verdict, and other jobs do
- * not. */
+/* The plugin reuses a verdict within a second, but only for the same job. */
 #include "support/support.h"
 
 #include <time.h>
@@ -12,7 +11,7 @@ typedef struct answer {
 	char said[1024], comment[512];
 } answer;
 
-/* Submits a job, which stays unchanged. */
+/* Submits a job and does not change it. */
 static answer submit(job_desc_msg_t *desc)
 {
 	answer a = {.rc = 0};
@@ -142,7 +141,7 @@ static void with_a_qos(job_desc_msg_t *desc)
 	fakehost_set(&desc->qos, "large");
 }
 
-/* A change of the job changes the verdict also immediately after the original job. */
+/* A changed job gets its own verdict, even right after the original job. */
 static void another_job_is_judged(void **state)
 {
 	static void (*const changes[])(job_desc_msg_t *) = {
@@ -174,7 +173,7 @@ static void another_job_is_judged(void **state)
 	assert_true(differ >= 9);
 }
 
-/* More jobs than the plugin stores verdicts, in turn. */
+/* Submits more jobs in turn than the plugin stores verdicts of. */
 static void the_oldest_makes_room(void **state)
 {
 	enum { JOBS = 21 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What slurmctld logs about verdicts: its own and those of the submitting side. */
+/* The lines that slurmctld logs about its own verdicts and about those of sbatch. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -15,7 +15,8 @@ static const char *end_of_value(const char *at)
 	return at + 1;
 }
 
-/* Checks every line of the log that is a verdict, by p4d.conf(5). Returns their number. */
+/* Checks each line of the log with a verdict against the format of p4d.conf(5). Returns the number of such
+ * lines. */
 static int verdicts_logged(void)
 {
 	static const char *const keys[] = {
@@ -73,7 +74,7 @@ static void nobody_writes_lines_of_the_log(void **state)
 	assert_non_null(strstr(fakehost_log(), " phase=\"train\" need_gib=\""));
 }
 
-/* A job with options but without a plan, and with what sbatch noted about them. */
+/* A job with options but without a plan, and with sbatch's note about the options. */
 static job_desc_msg_t *job_noted(const char *partition, const char *note)
 {
 	job_desc_msg_t *desc = job_plain(partition);
@@ -99,7 +100,7 @@ static void what_sbatch_decided_is_logged(void **state)
 	};
 
 	(void)state;
-	/* the message says why there is no plan, and not that p4d did not run */
+	/* the message has the reason why there is no plan; it does not say that p4d did not run */
 	fakehost_forget();
 	hosted_expect(job_noted("observe", unknown), true, "");
 	hosted_expect(job_noted("warn", unknown), true, "");
@@ -109,15 +110,15 @@ static void what_sbatch_decided_is_logged(void **state)
 	assert_non_null(strstr(fakehost_log(), "source=\"client\" text=\"unknown model \\\"lama13b\\\"\""));
 	hosted_expect(job_noted("h100", unknown), false,
 		      "[P4D007] unknown model \"lama13b\"\np4d: fix: --p4d-model=llama13b");
-	/* the site was at fault: the job passes if the site lets such jobs pass and requires no plan */
+	/* the site's configuration was wrong, so the job passes unless the partition requires a plan */
 	fakehost_forget();
 	hosted_expect(job_noted("h100", site), true, "");
 	assert_non_null(strstr(fakehost_log(), "verdict=\"not-judged\" code=\"P4D060,P4D115\""));
 	hosted_expect(job_noted("strict", site), false, "[P4D060]");
-	/* other texts do not count as notes */
+	/* a note that sbatch would not write is ignored */
 	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++)
 		hosted_expect(job_noted("h100", forged[i]), false, "[P4D040]");
-	/* no note lets a plan pass that does not fit, or hides what slurmctld found */
+	/* no note approves a plan that does not fit, or replaces slurmctld's verdict */
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", site);
 	hosted_expect(desc, false, "[P4D012]");
@@ -126,7 +127,7 @@ static void what_sbatch_decided_is_logged(void **state)
 	fakehost_forget();
 	hosted_expect(desc, true, "");
 	assert_non_null(strstr(fakehost_log(), "verdict=\"would-refuse\" code=\"P4D012\""));
-	/* a fix that sbatch had to search is used if slurmctld refuses for the same reason */
+	/* if slurmctld refuses for the reason of the note, it repeats the fix that sbatch found */
 	desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", "would-refuse\tP4D012\tx\t--p4d-pp=2\x1b");
 	hosted_expect(desc, false, "p4d: fix: --p4d-pp=2\\x1b");
@@ -153,20 +154,22 @@ static void a_note_makes_nothing_milder(void **state)
 	static const char idle[] = "pass\t\t\t\tscript";
 
 	(void)state;
-	/* a contradiction that only sbatch sees in the script is also refused here, if jobs are refused */
+	/* only sbatch saw the contradiction in the script; slurmctld refuses the job because of the note,
+	 * if the partition enforces */
 	hosted_expect(good_noted("h100", contradiction), false,
 		      "refused, for the reason that p4d gave above");
 	hosted_expect(good_noted("warn", contradiction), true, "");
 	hosted_expect(good_noted("observe", contradiction), true, "");
-	/* what slurmctld can check itself is not refused because of a note */
+	/* a note refuses no job for a reason that slurmctld can check itself */
 	hosted_expect(good_noted("h100", "refuse\tP4D012\tx\t"), true, "");
 	hosted_expect(good_noted("h100", idle), true, "");
-	/* if options change nothing, the job is treated as one without options */
+	/* if the options change nothing, the job counts as one without options */
 	hosted_expect(job_noted("h100", idle), true, "");
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_LARGE);
 	fakehost_spank_env(desc, "P4D_VERDICT", idle);
 	hosted_expect(desc, false, "[P4D012]");
-	/* nor is what passed where sbatch saw it right for the partition that another plugin chose */
+	/* slurmctld would refuse this script, but sbatch let it pass: slurmctld only warns, unless sbatch
+	 * has already given the reason */
 	static const char script[] =
 	    "#!/bin/sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 40 --hidden-size 5120 "
 	    "--ffn-hidden-size 13824 --num-attention-heads 40 --seq-length 4096 --max-position-embeddings "
@@ -181,13 +184,12 @@ static void a_note_makes_nothing_milder(void **state)
 		fakehost_spank_env(desc, "P4D_VERDICT", before[i]);
 		hosted_expect(desc, true, i ? "" : "[P4D012]");
 	}
-	/* but a job is refused if the note says that options contradict variables that only sbatch has
-	 * seen */
+	/* a note that options contradict variables, which only sbatch saw, refuses the job */
 	desc = job_plain("h100");
 	fakehost_set(&desc->script, script);
 	fakehost_spank_env(desc, "P4D_VERDICT", "refuse\tP4D046\t--p4d-model=x is judged, but\t\tscript");
 	hosted_expect(desc, false, "P4D046");
-	/* if a message is required, sbatch's note says what the script trains */
+	/* if the partition requires a message, sbatch's note about the training in the script is enough */
 	static const struct {
 		const char *note;
 		bool accepted;
@@ -214,7 +216,7 @@ static job_desc_msg_t *script_noted(const char *note)
 	return desc;
 }
 
-/* If p4d.so is optional, slurmctld may get a job that sbatch has refused by its script. */
+/* If p4d.so is optional, sbatch submits a job although p4d.so refused its script. */
 static void a_script_is_refused_if_sbatch_refused_it(void **state)
 {
 	static const char refused[] = "refuse\tP4D028\ttp=4 does not divide the 1 GPUs of a node\t\tscript";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What slurmctld keeps of a verdict with the job, also of jobs without p4d options and in every mode. */
+/* The record of a verdict that slurmctld stores with the job, in each mode, and also for jobs without p4d
+ * options. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -12,7 +13,7 @@ static const char script[] =
     "--position-embedding-type rope --swiglu --normalization RMSNorm --vocab-size 32000 "
     "--untie-embeddings-and-output-weights --disable-bias-linear --bf16 --hidden-dropout 0 "
     "--micro-batch-size 1 --global-batch-size 64\n";
-/* The options are in a file that slurmctld does not read. */
+/* slurmctld does not read the file with the options. */
 static const char elsewhere[] =
     "#!/bin/sh\n. ./sizes.sh\ntorchrun --nproc_per_node 8 pretrain_gpt.py $ARGS\n";
 
@@ -41,7 +42,7 @@ static void a_script_is_recorded_in_every_mode(void **state)
 	for (int i = 0; i < 3; i++) {
 		const p4d_verdict_record r = record_of(partitions[i], script, NULL);
 		assert_string_equal(r.verdict, "would-refuse");
-		assert_false(r.approved); /* a script has no approved plan with which steps must agree */
+		assert_false(r.approved); /* a script has no plan that steps must agree with */
 		assert_string_equal(r.mode, modes[i]);
 		assert_string_equal(r.framework, "megatron");
 		assert_string_equal(r.gpu, "h100-80gb");
@@ -89,13 +90,13 @@ static void what_only_sbatch_judged_is_recorded_as_its_word(void **state)
 	assert_string_equal(r.by, "client");
 	assert_string_equal(r.framework, "ddp");
 	assert_true(r.need_gib > 42 && r.need_gib < 43);
-	/* a word that p4d never writes */
+	/* p4d never writes this note, so it is ignored */
 	r = record_of("h100", elsewhere, forged);
 	assert_string_equal(r.verdict, "not-judged");
 	assert_string_equal(r.by, "");
 	assert_string_equal(r.model, "");
 	assert_string_equal(r.mode, "enforce");
-	/* a word of an earlier release */
+	/* p4d reads the note of an earlier release */
 	r = record_of("warn", elsewhere, "not-judged\tP4D117\tx\ty\tscript");
 	assert_string_equal(r.verdict, "not-judged");
 	assert_string_equal(r.code, "P4D117");
@@ -106,7 +107,7 @@ static void what_only_sbatch_judged_is_recorded_as_its_word(void **state)
 	assert_string_equal(r.verdict, "would-refuse");
 }
 
-/* Sets p4d.conf to a text with this line, and waits for the plugin. */
+/* Writes a p4d.conf with this line, and waits until the plugin has read it. */
 static void put_conf(const char *line)
 {
 	char text[512];
@@ -132,7 +133,7 @@ static void the_site_says_where(void **state)
 	fakehost_submit(&hosted, desc, &hosted_said);
 	assert_true(p4d_verdict_record_read(desc->admin_comment, &r) && r.approved);
 	fakehost_free(desc);
-	/* if admin_comment is none, p4d writes nothing there, unless another option says so */
+	/* with admin_comment = none, p4d writes to admin_comment only if `record` says so */
 	put_conf("admin_comment = none");
 	assert_string_equal(record_of("h100", script, NULL).verdict, "");
 	put_conf("admin_comment = none\nrecord = admin_comment");
@@ -149,10 +150,8 @@ static void the_site_says_where(void **state)
 }
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 2, 0)
-/*
- * Submits a job with this script and this Extra; returns its Extra. *record: its record, zeroed if it has
- * none.
- */
+/* Submits a job with this script and this Extra. Returns the Extra that the job then has. *record: the
+ * record in it, or zeros. */
 static char *submitted(const char *text, const char *extra, p4d_verdict_record *record)
 {
 	static char left[2048];
@@ -178,8 +177,8 @@ static void users_write_no_record_into_extra(void **state)
 	assert_memory_equal(submitted(script, "mine p4d-verdict:verdict=pass,id=1", &r),
 			    "mine p4d-verdict:", 17);
 	assert_string_equal(r.framework, "megatron");
-	/* the user's p4d words are also removed if the job has no verdict, or if there is no room for p4d's
-	 * own word */
+	/* p4d removes words of the user that look like its own, even if it has no verdict or no room for
+	 * its own word */
 	assert_string_equal(submitted("#!/bin/sh\n", "mine p4d:0123:verdict=pass", &r), "mine ");
 	assert_string_equal(submitted("#!/bin/sh\n", "p4d-verdict:verdict=pass", &r), "(none)");
 	memset(longest, 'x', sizeof(longest));
@@ -187,13 +186,13 @@ static void users_write_no_record_into_extra(void **state)
 	longest[1000] = '\0';
 	assert_string_equal(submitted(script, longest, &r), longest + 25);
 	assert_string_equal(r.verdict, "");
-	/* if Extra is a constraint, it belongs to Slurm */
+	/* with extra_constraints, Extra is a constraint for Slurm, so p4d does not change it */
 	fakehost_scheduler_parameters("defer,extra_constraints");
 	assert_string_equal(submitted(script, "p4d:a=1", &r), "p4d:a=1");
 	fakehost_scheduler_parameters(NULL);
 }
 
-/* A task of an array, with this Extra, that is updated. */
+/* A task of an array with this Extra, which the test updates. */
 static job_desc_msg_t *task(const char *extra)
 {
 	job_desc_msg_t *desc = job_planned("h100", HOSTED_GOOD);
@@ -202,7 +201,7 @@ static job_desc_msg_t *task(const char *extra)
 	return desc;
 }
 
-/* Updates a task as slurmctld does: the task gets a copy of the update's Extra, if it has one. */
+/* Updates a task like slurmctld: if the update has an Extra, the task gets a copy of it. */
 static void update_task(job_desc_msg_t *update, job_desc_msg_t *one, p4d_verdict_record *record)
 {
 	assert_int_equal(fakehost_modify(&hosted, update, one, &hosted_said), SLURM_SUCCESS);
@@ -211,10 +210,8 @@ static void update_task(job_desc_msg_t *update, job_desc_msg_t *one, p4d_verdict
 	p4d_verdict_record_read(one->extra, record);
 }
 
-/*
- * slurmctld passes the same description for each task, with what the plugin wrote into it for the task
- * before.
- */
+/* slurmctld calls the plugin for each task with the same description, which still has what the plugin
+ * wrote for the previous task. */
 static void an_update_is_of_all_tasks(void **state)
 {
 	static const char *const extras[] = {"one p4d-verdict:verdict=pass,id=1-1", NULL,
@@ -224,7 +221,7 @@ static void an_update_is_of_all_tasks(void **state)
 
 	(void)state;
 	put_conf("record = extra");
-	/* an update of resources alone: each task keeps its words */
+	/* the update has no Extra: each task keeps its own words and gets a new record */
 	job_desc_msg_t *change = fakehost_desc(), *one[3];
 	change->num_tasks = 8;
 	for (int i = 0; i < 3; i++) {
@@ -236,7 +233,7 @@ static void an_update_is_of_all_tasks(void **state)
 		first = i ? first : r;
 	}
 	fakehost_free(change);
-	/* an update of resources and Extra, with a forged record: each task gets the user's words and its own
+	/* the update has an Extra with a forged record: each task gets the user's other words and its own
 	 * record */
 	change = fakehost_desc();
 	change->num_tasks = 8;
@@ -249,7 +246,7 @@ static void an_update_is_of_all_tasks(void **state)
 		first = r;
 	}
 	fakehost_free(change);
-	/* an update of Extra alone: the records stay */
+	/* the update changes only Extra: the records stay the same */
 	change = fakehost_desc();
 	fakehost_set(&change->extra, "newer p4d:0123:verdict=refuse,id=x");
 	for (int i = 0; i < 3; i++) {
@@ -259,7 +256,7 @@ static void an_update_is_of_all_tasks(void **state)
 		assert_memory_equal(&r, &first, sizeof(r));
 	}
 	fakehost_free(change);
-	/* an update that empties Extra, for a job without a record */
+	/* the update empties Extra, and the job has no record */
 	change = fakehost_desc();
 	fakehost_set(&change->extra, "");
 	fakehost_set(&one[0]->extra, "words");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the plugin in slurmctld follows changes of p4d.conf and of the accounting. */
+/* The plugin in slurmctld follows changes of p4d.conf and of the accounting. */
 #include "support/support.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static void a_file_others_can_write_is_not_trusted(void **state)
 	assert_true(hosted_logged("reloaded"));
 }
 
-/* Restarts slurmctld, as far as the plugin sees it. */
+/* Restarts the plugin, as a restart of slurmctld would. */
 static void restart(void)
 {
 	hosted.fini();
@@ -63,7 +63,7 @@ static void restart(void)
 	assert_int_equal(hosted.init(), SLURM_SUCCESS);
 }
 
-/* Submits a job whose verdict depends on the cluster. note: what sbatch noted; NULL: nothing. */
+/* Submits a job whose verdict depends on the cluster. note: sbatch's note; NULL: none. */
 static int submit_live(const char *note)
 {
 	job_desc_msg_t *desc = job_plain("live");
@@ -77,9 +77,9 @@ static int submit_live(const char *note)
 }
 
 /*
- * Expects that slurmctld asks to submit such a job again (EAGAIN), and that it is then refused with this
- * code. The plugin asks for the cluster a second after its start; on a busy machine that may be before the
- * first job.
+ * Expects that slurmctld returns EAGAIN for such a job, so that sbatch submits it again, and that it then
+ * refuses the job with this code. The plugin queries the cluster a second after its start. On a busy
+ * machine it may already know the cluster at the first job; the test then restarts it.
  */
 static void comes_back(const char *note, const char *code)
 {
@@ -100,10 +100,8 @@ static void comes_back(const char *note, const char *code)
 	assert_non_null(strstr(hosted_said, code));
 }
 
-/*
- * Expects no second submission for a fault of the request that p4d.so found. p4d.so knew the cluster, so
- * waiting would not change the result, however long a busy slurmctld needs to know the cluster.
- */
+/* Expects that slurmctld refuses the job at once, without EAGAIN. p4d.so knew the cluster when it found
+ * the mistake, so waiting would not change the result. */
 static void the_same_fault_does_not_come_back(const char *note, int expected)
 {
 	enum { STARTS = 20 };
@@ -121,7 +119,7 @@ static void the_same_fault_does_not_come_back(const char *note, int expected)
 	}
 }
 
-/* Right after its start the plugin does not know the cluster. */
+/* Right after its start, the plugin does not know the cluster. It must not accept jobs unchecked. */
 static void a_start_is_no_way_past_the_check(void **state)
 {
 	(void)state;
@@ -129,9 +127,9 @@ static void a_start_is_no_way_past_the_check(void **state)
 
 	site_write("mode = enforce\nversion = 1\n");
 	comes_back(NULL, "[P4D040]");
-	/* p4d.so is optional: it refused the job, and sbatch submits it nevertheless */
+	/* sbatch submits the job although p4d.so refused it, because p4d.so is optional */
 	comes_back("refuse\tP4D028\ttp=8 does not divide the 3 GPUs of a node\t", "[P4D028]");
-	/* a fault that does not depend on the cluster does not wait */
+	/* a mistake that does not depend on the cluster is refused at once */
 	the_same_fault_does_not_come_back("refuse\tP4D035\t--gpus-per-socket=4 on 2 sockets\t",
 					  ESLURM_INVALID_GRES);
 	restart();
@@ -161,7 +159,7 @@ static void the_last_good_file_outlives_a_restart(void **state)
 	unlink(path);
 	restart();
 	hosted_expect(job_plain("strict"), false, "[P4D043]");
-	/* the copy must be as trustworthy as the file itself */
+	/* the plugin refuses a stored copy that others can write to, like p4d.conf itself */
 	chmod(kept, 0666);
 	restart();
 	hosted_expect(job_plain("strict"), true, "");
@@ -170,7 +168,7 @@ static void the_last_good_file_outlives_a_restart(void **state)
 	hosted_expect(job_plain("strict"), false, "[P4D043]");
 }
 
-/* Without a configuration no job is refused, and the log names jobs that would be. */
+/* Without a p4d.conf, the plugin refuses no job. It logs jobs that it would refuse. */
 static void it_observes_where_nobody_wrote_a_configuration(void **state)
 {
 	char path[300], kept[320];
@@ -190,7 +188,7 @@ static void it_observes_where_nobody_wrote_a_configuration(void **state)
 	restart();
 	assert_non_null(strstr(fakehost_log(), "p4d.conf:1: mode = enforced"));
 	hosted_expect(job_plain("h100"), true, "");
-	/* the plugin logs this once, not every second */
+	/* the plugin logs this only once */
 	fakehost_forget();
 	sleep(2);
 	assert_null(strstr(fakehost_log(), "enforced"));
@@ -218,7 +216,7 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	assert_true(hosted_logged("reloaded"));
 	assert_true(hosted_logged("mode = off\n"));
 	hosted_expect(job_plain("strict"), true, "");
-	/* it also logs a later change */
+	/* the plugin also logs a later change of the file */
 	fakehost_forget();
 	file = fopen(more, "w");
 	fputs("require_plan = strict\nmode = enforce\nversion = 1\n", file);
@@ -230,10 +228,8 @@ static void a_fix_in_an_included_file_is_seen(void **state)
 	assert_true(hosted_logged("reloaded"));
 }
 
-/*
- * Waits until plain GPU jobs of this kind are refused because they have no plan, or until they pass. If
- * slurmctld asks to submit again, that is neither.
- */
+/* Waits until plain GPU jobs of this kind are refused for lack of a plan, or until they pass. EAGAIN
+ * counts as neither. */
 static bool becomes(const char *partition, const char *account, const char *qos, bool refused)
 {
 	for (int i = 0; i < HOSTED_TRIES; i++) {
@@ -264,7 +260,7 @@ static void write_accounts(const char *more)
 static void accounts_and_qos_that_nobody_typed_count(void **state)
 {
 	(void)state;
-	/* without accounting, p4d believes what the user types */
+	/* without accounting, p4d uses the account that the user gives */
 	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
 	assert_true(becomes("bare", "staff", NULL, true));
 	assert_true(becomes("bare", NULL, NULL, false));
@@ -279,14 +275,14 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	fakehost_account("bob", FAKEHOST_UID + 1, "trusted", NULL, 0, true);
 	write_accounts("account staff { require_plan = true }\nexempt_accounts = { trusted }");
 	assert_true(becomes("h100", NULL, NULL,
-			    true)); /* the section of a parent of the user's default account applies */
+			    true)); /* the section of the parent of the user's default account applies */
 	assert_non_null(strstr(fakehost_log(), " account=\"physics\" partition=\"h100\" "));
 	assert_true(becomes("h100", "physics", NULL, true));
 	assert_true(becomes("h100", "guests", NULL, false));
-	/* the user does not have this account, so it has no effect */
+	/* the account's exemption has no effect, because the user does not have this account */
 	assert_true(becomes("h100", "trusted", NULL, true));
 	write_accounts("account staff { require_plan = true }\naccount physics { mode = off }");
-	assert_true(becomes("h100", NULL, NULL, false)); /* the section of a nearer account applies */
+	assert_true(becomes("h100", NULL, NULL, false)); /* the section of the nearer account applies */
 	write_accounts("qos large { require_plan = true }");
 	assert_true(hosted_logged("(p4d " PACKAGE_VERSION "): mode = enforce\n"));
 	assert_true(becomes("h100", NULL, NULL, true)); /* the default QOS of the association applies */
@@ -298,8 +294,9 @@ static void accounts_and_qos_that_nobody_typed_count(void **state)
 	assert_true(becomes("h100", NULL, NULL, true));
 	write_accounts("user \"al*\" { require_plan = true }\nexempt_accounts = { staff }");
 	assert_true(becomes("h100", "guests", NULL, true));
-	assert_true(becomes("h100", NULL, NULL, false)); /* the account is exempt together with its parent */
-	/* an update is of a job of the same user */
+	assert_true(becomes("h100", NULL, NULL, false)); /* accounts below an exempt account are also
+							  * exempt */
+	/* an update concerns a job of the same user */
 	write_accounts("user alice { require_plan = true }\npartition h100 { gpu = \"h100-80gb\" }");
 	assert_true(becomes("h100", NULL, NULL, true));
 	job_desc_msg_t *job = job_plain("h100"), *change = fakehost_desc();

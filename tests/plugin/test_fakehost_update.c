@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scontrol update, judged in slurmctld. */
+/* Verdicts of slurmctld on scontrol update. */
 #include "support/support.h"
 
 #include "doubles/slurm/hosted.h"
@@ -56,8 +56,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a job that would be refused even without the change may be changed, if the change is not the
-	 * reason */
+	/* a job that is refused even without the change may be changed, unless the change adds the reason */
 	job = job_planned("h100", HOSTED_LARGE);
 	change = fakehost_desc();
 	fakehost_set(&change->features, "rack1");
@@ -67,7 +66,7 @@ static void updates_are_judged_again(void **state)
 	assert_int_not_equal(hosted_update(change, job), SLURM_SUCCESS);
 	fakehost_free(job);
 
-	/* a job without p4d options may move anywhere, except to where a plan is required */
+	/* a job without p4d options may move to any partition that does not require a plan */
 	job = job_plain("h100");
 	change = fakehost_desc();
 	fakehost_set(&change->partition, "a100");
@@ -85,7 +84,7 @@ static void updates_are_judged_again(void **state)
 	fakehost_free(job);
 }
 
-/* slurmctld's copy of a job in the queue has no script. */
+/* slurmctld's copy of a queued job has no script, but an update must not bypass the check of the script. */
 static void an_update_is_no_way_around_the_script(void **state)
 {
 	(void)state;
@@ -103,7 +102,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	    strstr(fakehost_log(), "text=\"after this update: p4d does not model the job's program"));
 	fakehost_free(job);
 
-	/* submitted under other rules: it may stay, but may not move anywhere */
+	/* the job was submitted before the partition required a plan: it may stay, but not move */
 	job = job_plain("strict");
 	change = fakehost_desc();
 	change->num_tasks = 4;
@@ -114,7 +113,7 @@ static void an_update_is_no_way_around_the_script(void **state)
 	fakehost_free(job);
 }
 
-/* An update is judged if it has any field that the job's geometry depends on; otherwise it is not. */
+/* The plugin judges an update only if a field changes that the job's geometry depends on. */
 static void updates_of_any_resource_are_judged(void **state)
 {
 	(void)state;

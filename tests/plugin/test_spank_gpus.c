@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What p4d.so logs about a step's GPUs when its last task ends, with a fake NVML. */
+/* p4d.so's log line about a step's GPUs after the step's last task. A stand-in replaces NVML. */
 #include "support/support.h"
 
 #include <limits.h>
@@ -49,7 +49,7 @@ void slurm_info(const char *format, ...)
 	lines++;
 }
 
-/* Ends two more tasks, which are the last ones. */
+/* Ends two more tasks. They are the last tasks of the step. */
 static const char *end(const char *argument)
 {
 	static uint32_t ended; /* number of ended tasks, as the plugin counts them */
@@ -78,7 +78,7 @@ static void the_fullest_gpu(void **state)
 	} of[] = {
 	    {"0,1", "0 10 20.5 200\n1 11 59.8 200\n1 12 3 200\n2 13 70 200", 59.8, 1, 2, 0},
 	    {"1-3", "0 10 20.5 200\n1 11 59.8 200\n2 13 70 200", 70, 2, 3, 0},
-	    /* a process that started before the step; and one about which nothing is known */
+	    /* one process started before the step, and NVML knows nothing about another */
 	    {"0", "0 10 20.5 200\n0 11 70 99\n0 12 -1 200", 20.5, 0, 1, 0},
 	    {"0,1", "0 10 20.5 200\n1 off", 20.5, 0, 1, 1},
 	    {"2", "", 0, 0, 1, 0},
@@ -96,7 +96,7 @@ static void the_fullest_gpu(void **state)
 		assert_int_equal(gpus.gpus, of[i].gpus);
 		assert_int_equal(gpus.without_mode, of[i].off);
 	}
-	unsetenv("FAKE_NVML"); /* NVML then does not start */
+	unsetenv("FAKE_NVML"); /* without this variable, the stand-in for NVML fails to start */
 	assert_false(p4d_spank_gpus_read(library, "0", 0, &gpus));
 	assert_false(p4d_spank_gpus_read("/nonexistent.so", "0", 0, &gpus));
 	assert_false(p4d_spank_gpus_read("libm.so.6", "0", 0, &gpus));
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	char folder[] = "/tmp/p4d-nvml.XXXXXX", real[PATH_MAX];
 
 	(void)argc;
-	/* the driver's library is found by its name alone */
+	/* p4d.so opens the driver's library by its name */
 	if (!getenv("P4D_TEST_NVML")) {
 		const char *build = getenv("P4D_TEST_BUILDDIR");
 		snprintf(library, sizeof(library), "%.4000s/tests/doubles/.libs/fake_nvml.so",

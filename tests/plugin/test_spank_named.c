@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that p4d.so registers for a command line: this program runs itself as sbatch, srun and others.
- */
+/* Which options p4d.so registers for a command line. This program starts itself under the names of sbatch,
+ * srun and others. */
 #include "support/support.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ void slurm_xfree(void **pointer)
 
 static char self[4096], words_of_output[8192];
 
-/* Runs as one of Slurm's programs: prints the names, or "all". */
+/* Runs as one of Slurm's programs. Prints the names of the registered options, or "all". */
 static int named(void)
 {
 	bool taken[P4D_OPTIONS] = {false};
@@ -44,10 +44,8 @@ static void write_file(const char *path, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-/*
- * The output of this program for these words, separated by blanks ('_' stands for a blank in a word), with
- * this text on stdin.
- */
+/* Starts this program with these words, separated by blanks ('_' is a blank within a word), and with this
+ * text on standard input. Returns its output. */
 static const char *names(const char *line, const char *standard_input)
 {
 	char copy[512], *argv[32] = {NULL};
@@ -80,8 +78,8 @@ static const char *names(const char *line, const char *standard_input)
 	return words_of_output;
 }
 
-/* Whether a list, in which a blank ends each name, has one that begins a text or, with whole, is equal to it.
- */
+/* Whether a list has a name that `text` begins with or, if whole is true, that equals it. A blank ends
+ * each name. */
 static bool has(const char *list, const char *text, bool whole)
 {
 	for (size_t length; *list; list += length + (list[length] == ' ')) {
@@ -92,10 +90,8 @@ static bool has(const char *list, const char *text, bool whole)
 	return false;
 }
 
-/*
- * Checks the registered options: these, and those that begin like one of them, because a name abbreviates
- * them as well.
- */
+/* Expects that these options are registered, and all options whose names begin with one of them, because
+ * getopt_long accepts abbreviations. */
 static void check(const char *line, const char *standard_input, const char *expected)
 {
 	const char *got = names(line, standard_input);
@@ -110,7 +106,7 @@ static void check(const char *line, const char *standard_input, const char *expe
 
 #define CHECK(line, expected) check(line, "/dev/null", expected)
 
-/* The options that --help prints. */
+/* The options in the output of --help. */
 #define USUAL "model tp pp micro-batch seq-len recompute finetune framework override program fix verbose "
 
 /* getopt_long accepts the beginning of a name, and calls it ambiguous if several names begin so. */
@@ -153,16 +149,16 @@ static void test_script(void **state)
 	CHECK("sbatch -N1 : -N 1 plain.sh", "");
 	CHECK("sbatch -N1 : -N1 named.sh", "model pp vpp ");
 	CHECK("sbatch -- plain.sh", "");
-	/* Slurm looks for no options in the value of an option */
+	/* Slurm does not look for options in the value of an option */
 	CHECK("sbatch --wrap true", "");
 	CHECK("sbatch --wra=#SBATCH_--p4d-vpp=8", "");
-	/* the script is on standard input, where sbatch reads from where another program stopped */
+	/* the script is on standard input; sbatch continues where another program has stopped reading */
 	check("sbatch -N 1", "named.sh", "model pp vpp ");
 	check("sbatch --output plain.sh", "named.sh", "model pp vpp ");
 	check("sbatch plain.sh", "named.sh", "");
 }
 
-/* If p4d cannot be certain about the script, all options are registered. */
+/* If p4d cannot read the script, it registers all options. */
 static void test_unknown_script(void **state)
 {
 	static char text[64 << 10];
@@ -180,12 +176,12 @@ static void test_unknown_script(void **state)
 	assert_int_equal(mkfifo("named.fifo", 0600), 0);
 	CHECK("sbatch named.fifo", "all");
 	assert_int_equal(unlink("named.fifo"), 0);
-	/* lists of options */
+	/* a script that asks for the list of options */
 	write_file("named.sh", "#SBATCH -vh\n");
 	CHECK("sbatch named.sh", "all");
 	write_file("named.sh", "#SBATCH--hel\n");
 	CHECK("sbatch named.sh", "all");
-	/* comments that do not end */
+	/* a script that begins with endless comments */
 	memset(text, '#', sizeof(text) - 1);
 	for (size_t i = 99; i < sizeof(text) - 1; i += 100)
 		text[i] = '\n';
