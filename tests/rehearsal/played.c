@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that test_rehearse.sh rehearses, without PyTorch. It finds CUDA like programs that open it at run
- * time. played MIB: allocates so many MiB. played missing: calls a function that the stand-ins do not
- * implement. played unsure: reports a doubt about its sizes. played hang: does not end. played kernel ARCH:
- * has a kernel that was compiled for ARCH. played store: uses the store of process groups, as with other
- * ranks. played none: uses no GPU.
+ * A program without PyTorch, which test_rehearse.sh rehearses. It opens CUDA at run time. played MIB:
+ * allocates MIB MiB. played missing: calls a function that the stand-ins do not have. played unsure:
+ * reports that its sizes are uncertain. played hang: does not end. played kernel ARCH: has a kernel that
+ * was compiled for ARCH. played store: uses the store of process groups, as if there were other ranks.
+ * played none: uses no GPU.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -49,7 +49,7 @@ static int call_missing(void)
 	return take(10) || !call || call() != 801;
 }
 
-/* Reports a doubt, as p4d's Python module does. */
+/* Reports that sizes are uncertain, as p4d's Python module does. */
 static int doubt(void)
 {
 	void (*unvalidated)(const char *) = NULL;
@@ -61,7 +61,7 @@ static int doubt(void)
 	return take(10);
 }
 
-/* Asks for which architecture a kernel was compiled, as CUB does: members 5 and 6 after three sizes. */
+/* Asks for the architecture of a kernel, as CUB does: members 5 and 6 of the structure, after three sizes. */
 static int ask_kernel(const char *architecture)
 {
 	struct {
@@ -76,7 +76,7 @@ static int ask_kernel(const char *architecture)
 	return of.ptx == atoi(architecture) && of.binary == of.ptx ? 0 : fail("another architecture");
 }
 
-/* Sends one request of TCPStore's protocol: its number, and keys or values with their lengths. */
+/* Sends a request of TCPStore's protocol: its number, then keys or values with their lengths. */
 static void put(int fd, int request, uint64_t count, const char *const *text, int texts)
 {
 	char out[512], *at = out;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs p4d-train --device cuda from its start to its checkpoint on the stand-ins of the rehearsal: the real
- * program and the backend's real objects, without GPUs. Nothing is computed, so losses have no meaning. But
- * these are real: the memory that is allocated and freed, what a step queues, and the calls of CUDA,
- * cuBLASLt, cuDNN and NCCL, in their order.
+ * Runs p4d-train --device cuda from its start to its checkpoint on the stand-ins of the rehearsal: the
+ * real program and the backend's real objects, without GPUs. Nothing is computed, so losses have no
+ * meaning. But the test checks real memory that is allocated and freed, real operations that a step
+ * queues, and the real order of calls of CUDA, cuBLASLt, cuDNN and NCCL.
  *
- * Each layout runs on one of three GPUs with cuDNN, which compiles for a second, and on the others with p4d's
- * own attention; P4D_TEST_ALL: on all with cuDNN. P4D_TEST_RUN=NAME: runs only those whose name begins with
- * NAME.
+ * Each layout runs on three GPUs: on one of them with cuDNN, which takes a second to compile, and on the
+ * others with p4d's own attention. With P4D_TEST_ALL, it runs on all three with cuDNN. P4D_TEST_RUN=NAME
+ * runs only layouts whose names begin with NAME.
  */
 #include "support/support.h"
 
@@ -46,7 +46,7 @@ enum { STEPS = 4, MOST_RANKS = 4, PATIENCE_SECONDS = 300, GRANULE = 2 << 20, OUT
 #define ODD \
 	"--model custom --layers 3 --hidden 144 --ffn 208 --heads 2 --kv-heads 2 --head-dim 72 --vocab 257 " \
 	"--norm rmsnorm --glu on --positions rope --bias none --qk-norm off --tied off --lr 1e-3 " TOKENS
-/* other families, with windows of 100 tokens */
+/* models of other families, with windows of 100 tokens */
 #define FAMILY \
 	"--model custom --layers 7 --hidden 256 --ffn 512 --heads 4 --kv-heads 4 --head-dim 64 --vocab 257 " \
 	"--tied on --lr 1e-3 "
@@ -57,7 +57,7 @@ enum { STEPS = 4, MOST_RANKS = 4, PATIENCE_SECONDS = 300, GRANULE = 2 << 20, OUT
 	"--architecture gpt2 --norm layernorm --glu off --positions learned --bias all --qk-norm off " \
 	"--activation gelu " TOKENS
 #define GRID SMALL "--tied off --seq-len 256 --max-seq-len 256 --global-batch 8 --micro-batch 2 "
-/* Attention takes so long that a layer's activations can be copied to the host meanwhile. */
+/* Long sequences: attention takes long enough to copy a layer's activations to the host during it. */
 #define LONG SMALL "--tied off --seq-len 32768 --max-seq-len 32768 --global-batch 4 --micro-batch 1 "
 #define TUNED "--init-from base --seq-len 256 --global-batch 8 --micro-batch 1 --lr 1e-3 --lora-rank 8 "
 
@@ -78,27 +78,31 @@ typedef struct run {
 	const char *words;
 	unsigned communicators; /* number of rank 0's communicators */
 	calls step;
-	unsigned left; /* the most multiprocessors that its matmuls leave to communication */
+	unsigned left; /* the most multiprocessors that matmuls leave to communication */
 	unsigned with;
 } run;
 enum {
-	OWN_ATTENTION = 1, /* cuDNN does not support this attention */
-	OFFLOADS = 2,      /* it offloads, on GPUs that are slow enough */
+	OWN_ATTENTION = 1, /* cuDNN does not support this attention on any GPU */
+	OFFLOADS = 2,      /* offloads, on GPUs that are slow enough */
 	ON_90 = 4,         /* runs only on a GPU of sm 90 */
 	ON_100 = 8,
 	OWN_ON_80 = 16 /* p4d's own attention on sm 80; cuDNN supports it on other GPUs */
 };
 
 /*
- * With 8 micro-batches, 4 layers and 9 norms. dp: a reduce-scatter and an all-gather per segment. tp: per
- * micro-batch a layer has 4 sums of rows and 6 gathers, as its inputs are gathered again backward; embedding
- * and head add 2 of each, the softmax 3 small sums; a step one for each norm. pp: a message per micro-batch
- * and direction, and with two chunks 3 instead of 2. cp: per micro-batch and layer keys forward, keys and
- * their gradients twice backward.
- * Muon gathers the directions of each layer; over tp it sums a norm and five Gram matrices of each of a
+ * Numbers of calls with 8 micro-batches, 4 layers and 9 norms:
+ * dp: a reduce-scatter and an all-gather per segment.
+ * tp: per micro-batch, a layer has 4 reductions of rows and 6 gathers, because the backward pass gathers
+ * inputs again. Embedding and head add 2 of each, and the softmax adds 3 small sums. A step has one sum
+ * for each norm.
+ * pp: per micro-batch, rank 0 sends one message and receives one; with two chunks, it sends and receives
+ * 3.
+ * cp: per micro-batch and layer, a message of keys in the forward pass, and in the backward pass a message
+ * of keys and two of their gradients.
+ * Muon: gathers the directions of each layer. With tp it sums a norm and five Gram matrices for each of a
  * layer's seven matrices.
- * Products leave 8 multiprocessors to sums of replicas, 16 to those of tp, and 4 to each receive that waits,
- * of which the first stage has one.
+ * Matmuls leave 8 multiprocessors to dp's sums, 16 to tp's sums, and 4 to each waiting receive, of which
+ * the first stage has one.
  */
 static const run runs[] = {
     {"one rank", 1, SHORT, 0, {0}, 0, 0},
@@ -208,7 +212,7 @@ static void shell(const char *format, ...)
 		fail_msg("%s", line);
 }
 
-/* Makes the libraries that the program opens, under the names by which it opens them. */
+/* Makes the libraries under the names by which p4d-train opens them. */
 static void make_libraries(void)
 {
 	static const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1", "libp4d-rehearsal.so"};
@@ -275,7 +279,7 @@ static uint64_t member(const char *name)
 	return strtoull(at + strlen(key), NULL, 10);
 }
 
-/* Only the arena is allocated; and the rank that p4d-train reports has the largest arena. */
+/* Checks that only the arena is allocated, and that p4d-train reports the rank with the largest arena. */
 static void check_memory(const run *r, const watched_rank *ranks)
 {
 	const uint64_t planned = member("planned_bytes"), reserve = member("reserve_planned_bytes");
@@ -296,7 +300,7 @@ static void check_memory(const run *r, const watched_rank *ranks)
 	}
 	assert_int_equal(member("device_bytes"), context + rounded);
 	assert_int_equal(member("allocated_bytes"), planned);
-	/* the fake communicators take no memory, so one rank's reserve is only the context */
+	/* communicators of the stand-in take no memory */
 	if (r->ranks == 1 ? reserve != context : reserve <= context)
 		fail_msg("%s: a reserve of %" PRIu64 " bytes, of which %" PRIu64 " are the context", r->name,
 			 reserve, context);
@@ -372,8 +376,8 @@ static void check(const run *r, const struct gpu *on, const p4d_gpu *gpu, bool f
 		fail_msg("%s: nothing is on the host", r->name);
 	if (!strstr(content("log"), "\"event\":\"saved\"") || !strstr(content("log"), "\"event\":\"end\""))
 		fail_msg("%s: no checkpoint, or no end: %s", r->name, content("log"));
-	/* p4d-train advises to find cuDNN only if cuDNN is not there, also if a soft cap makes attention slow
-	 */
+	/* p4d-train suggests LD_LIBRARY_PATH only if it did not find cuDNN, not if a soft cap makes
+	 * attention slow */
 	if (fused && strstr(content("errors"), "LD_LIBRARY_PATH"))
 		fail_msg("%s: cuDNN is there: %s", r->name, content("errors"));
 	print_message("%-40s %-10s %4" PRIu64 " launches, %4" PRIu64 " products, %3" PRIu64

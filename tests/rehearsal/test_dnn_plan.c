@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Plans of engines that compile: which of them cuDNN finalizes, and what a program reads from plans that are
- * not.
- */
+/* Plans of cuDNN engines that compile code: which plans are finalized, and which values a program can read
+ * without that. */
 #include <stdint.h>
 
 #include "dnn.h"
 #include "support/support.h"
 
-/* A library whose configuration `c` has the engine c / 100 and a workspace of c bytes. Engine 9 needs no
- * compiler, and plans of engine 8 need more than their configuration says. */
+/* A stand-in for cuDNN, whose configuration number c has engine c / 100 and a workspace of c bytes. Engine
+ * 9 needs no compiler. Plans of engine 8 need a larger workspace than their configuration says. */
 enum { PLANS = 8, NO_COMPILER = 9, SAYS_LESS = 8, OTHER_ATTRIBUTE = DNN_PLAN_JSON };
 static int configurations[PLANS], finalized[PLANS];
 static char plans[PLANS][16], engine;
@@ -69,7 +67,7 @@ static int destroy(void *descriptor)
 static const p4d_dnn_library library = {
     .create = create, .get = get, .finalize = finalize, .destroy = destroy};
 
-/* Makes a plan; returns how often cuDNN finalized it. */
+/* Makes a plan. Returns how often cuDNN has finalized it. */
 static int plan(int number, int configuration)
 {
 	configurations[number] = configuration;
@@ -90,7 +88,7 @@ static void an_engine_compiles_once(void **state)
 	assert_true(p4d_dnn_plan_workspace(plans[1], &bytes));
 	assert_int_equal(bytes, 128);
 	assert_int_equal(plan(2, 200), 1); /* another engine */
-	/* if the program asks for more than the workspace, cuDNN must finalize the plan */
+	/* if the program reads anything but the workspace, cuDNN must finalize the plan */
 	assert_int_equal(p4d_dnn_plan_complete(&library, plans[1]), DNN_OK);
 	assert_int_equal(finalized[1], 1);
 	assert_false(p4d_dnn_plan_workspace(plans[1], &bytes));

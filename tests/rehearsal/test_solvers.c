@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * cuFFT, cuSOLVER and cuSPARSE, called as PyTorch does: the sizes of workspaces, and the statuses and texts
- * that it reads.
- */
+/* cuFFT, cuSOLVER and cuSPARSE, called as PyTorch does. The test checks workspace sizes, statuses and
+ * texts. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -196,7 +194,7 @@ static void a_sparse_product_is_a_kernel(void **state)
 	assert_int_equal(cusparseDestroy(handle), 0);
 }
 
-/* PyTorch prints the text of an error. It once got a number, which is no address. */
+/* PyTorch prints the text of an error. The stand-in once returned a number instead of the text's address. */
 static void an_error_of_cusparse_has_a_text(void **state)
 {
 	const uint64_t before = p4d_report_count_of(MISSING);

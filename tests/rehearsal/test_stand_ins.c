@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls the stand-ins as a program does: the calls of PyTorch's allocator in their order, on a GPU with 1
- * GiB.
- */
+/* Makes the calls of PyTorch's allocator in their order, on a GPU with 1 GiB. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -110,7 +107,8 @@ static void memory_is_an_account(void **state)
 	assert_int_equal(used() - before, 22 * MIB); /* the driver allocates in steps of 2 MiB */
 	assert_int_equal(cudaMalloc(&small, 1000), 0);
 	assert_int_equal(used() - before, 24 * MIB);
-	assert_int_equal(cudaMalloc(&other, 1000), 0); /* uses the memory that the first block allocated */
+	assert_int_equal(cudaMalloc(&other, 1000), 0); /* this block fits into the 2 MiB that the previous
+							* block allocated */
 	assert_int_equal(used() - before, 24 * MIB);
 	assert_int_equal(cudaFree(large), 0);
 	assert_int_equal(cudaFree(small), 0);
@@ -148,11 +146,11 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaMemcpy(first, there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
 	assert_string_equal(back, "known");
-	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* large memory is cleared as well */
+	assert_int_equal(cudaMemset(first, 0, 4 * MIB), 0); /* blocks of any size are cleared */
 	assert_int_equal(cudaMemcpy(back, first, sizeof(back), 2), 0);
 	assert_string_equal(back, "");
 	char *inside = (char *)first + 512,
-	     *end = inside + 2 * MIB - sizeof(back); /* starts and ends within a page */
+	     *end = inside + 2 * MIB - sizeof(back); /* starts and ends in the middle of pages */
 	assert_int_equal(cudaMemcpy(inside - sizeof(there), there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(inside, there, sizeof(there), 1), 0);
 	assert_int_equal(cudaMemcpy(end, there, sizeof(there), 1), 0);
@@ -171,7 +169,8 @@ static void small_data_is_real(void **state)
 	assert_int_equal(cudaFree(second), 0);
 }
 
-/* As with expandable segments: one address range, whose pages are mapped when they are needed. */
+/* Like expandable segments: one range of addresses, to which memory is mapped when it is needed. Memory
+ * counts until it is neither mapped nor has a handle. */
 static void virtual_memory_is_counted_until_nobody_has_it(void **state)
 {
 	struct {
@@ -331,7 +330,7 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(sum, 20);
 	assert_int_equal(ncclAllReduce(&mine, &maximum, 1, INT64, MAXIMUM, comm, NULL), 0);
 	assert_int_equal(maximum, 5);
-	/* a group of broadcasts is a gather into a list */
+	/* in a group of broadcasts, each rank is the root once, as in a gather */
 	assert_int_equal(ncclGroupStart(), 0);
 	assert_int_equal(ncclBroadcast(&foreign, &foreign, 1, INT64, 0, comm, NULL), 0);
 	assert_int_equal(ncclBroadcast(&mine, &mine, 1, INT64, 1, comm, NULL), 0);
@@ -346,7 +345,7 @@ static void absent_ranks_hold_what_this_one_holds(void **state)
 	assert_int_equal(ncclCommDestroy(comm), 0);
 }
 
-/* Runs rank 0 of four pipeline stages, which sends a shape to the next stage twice. */
+/* Runs rank 0 of four pipeline stages. It sends a shape to the next stage twice. */
 static void play_first_stage(void)
 {
 	enum { INT64 = 4 };
@@ -389,20 +388,21 @@ static void a_stage_gets_the_shapes_of_one_that_was_played(void **state)
 	setenv("RANK", "2", 1);
 	assert_int_equal(ncclCommInitRankScalable(&comm, 4, 2, 1, "id", NULL), 0);
 	assert_int_equal(receive_first(comm, 1, 3),
-			 1024); /* rank 1 did not run, so the data is that of rank 0 */
+			 1024); /* rank 1 did not run, so the test gets the data of rank 0 */
 	assert_int_equal(ncclSend(own, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(receive_first(comm, 1, 3), 896);
-	/* the peer sends back what this rank sent, also while the next shape is in transit */
+	/* the data that this rank sent comes back from the peer, even if the next shape is in transit */
 	assert_int_equal(ncclGroupStart(), 0);
 	assert_int_equal(ncclSend(next, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(ncclRecv(back, 3, INT64, 3, comm, NULL), 0);
 	assert_int_equal(ncclGroupEnd(), 0);
 	assert_int_equal(back[0], 640);
 	assert_int_equal(receive_first(comm, 3, 3), 320);
-	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third message */
+	assert_int_equal(receive_first(comm, 1, 3), 896); /* nobody sent a third message, so the last one
+							   * is repeated */
 	read_report(text, sizeof(text));
 	assert_null(strstr(text, "integers that another rank sends"));
-	assert_int_equal(receive_first(comm, 1, 4), 0); /* nobody sent four numbers */
+	assert_int_equal(receive_first(comm, 1, 4), 0); /* nobody sent a message of four numbers */
 	read_report(text, sizeof(text));
 	assert_non_null(strstr(text, "integers that another rank sends"));
 	assert_int_equal(ncclCommDestroy(comm), 0);
@@ -431,7 +431,7 @@ static void a_group_that_is_split_off_has_its_own_size(void **state)
 		INT64 = 4,
 		PART = 1 << 15,
 		ALL = 8 * PART
-	}; /* eight parts are 2 MiB, where the next block begins */
+	}; /* eight parts have 2 MiB; the next block begins there */
 	static int64_t mine[PART] = {5};
 	int64_t *all, *beyond, seen;
 	void *world, *group;
@@ -442,7 +442,8 @@ static void a_group_that_is_split_off_has_its_own_size(void **state)
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 8, 3);
 	assert_int_equal(ncclCommDestroy(group), 0);
-	/* Nobody gave the group's size, so it is the parent's, and a gather stays within its buffer. */
+	/* Nobody announced the group's size, so the stand-in assumes the parent's size. A gather must not
+	 * write beyond its buffer. */
 	assert_int_equal(ncclCommSplit(world, 1, 3, &group, NULL), 0);
 	expect_group(group, 16, 3);
 	assert_int_equal(cudaMalloc((void **)&all, ALL * sizeof(*all)), 0);

@@ -70,7 +70,7 @@ static bool read_line(watched_rank *r, const char *line)
 	if (!words)
 		return false;
 	switch (line[0]) {
-	case 'b': /* other steps begin at the end of the one before */
+	case 'b': /* the later steps begin where the previous step ends */
 		return r->moments != 1 || read_moment(r, words, false);
 	case 'a':
 	case 'e':
@@ -213,7 +213,7 @@ bool watched_freed(const watched_rank *r, char why[WATCHED_TEXT])
 	return true;
 }
 
-/* Only its first use connects the two ranks of a message, whatever its size. */
+/* Whether a call is a send or receive. NCCL connects two ranks at their first message, whatever its size. */
 static bool is_message(const watched_call *c)
 {
 	return !strcmp(c->operation, "send") || !strcmp(c->operation, "receive");

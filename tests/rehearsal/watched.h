@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Reads what doubles/standins/watch.h wrote about a run of p4d-train. */
+/* Reads the files that doubles/standins/watch.h describes, from a run of p4d-train. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,9 +30,9 @@ typedef struct watched_call {
 
 typedef struct watched_rank {
 	unsigned moments, comms;
-	unsigned narrowest,
-	    widest; /* numbers of multiprocessors for matmuls that may not use all; 0: there are none */
-	bool ended; /* the last moment is the end of the process */
+	unsigned narrowest, widest; /* numbers of multiprocessors of matmuls that are limited: the smallest
+				     * and the largest; 0: no matmul is */
+	bool ended;                 /* the last moment is the end of the process */
 	watched_moment moment[WATCHED_MOMENTS];
 	watched_comm comm[WATCHED_COMMS];
 	watched_call *call; /* allocated by malloc */
@@ -43,27 +43,24 @@ typedef struct watched_rank {
 bool watched_read(watched_rank *rank, const char *path);
 void watched_free(watched_rank *rank);
 
-/*
- * How much a count grew in step `step`, from 1. The moments: before the arena is taken, before step 1, after
- * each step, the report, the end.
- */
+/* How much a count grew in step `step` (1 is the first). The file has these moments: before the arena,
+ * before step 1, after each step, at the report, and at the end. */
 uint64_t watched_grown(const watched_rank *rank, unsigned step, int count);
 
-/* Rules that every run must obey. If a run breaks one, the function fills `why` and returns false. */
+/* Rules for every run. If a run breaks one, the function writes the reason to `why` and returns false. */
 
 /*
  * No step allocates, creates or destroys anything, asks a library for an algorithm, or makes the host wait in
  * a call.
  */
 bool watched_still(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* All steps have the same calls of NCCL, and from the second on the same launches, products and copies. */
+/* All steps make the same NCCL calls. From the second step on, all have the same launches, matmuls and
+ * copies. */
 bool watched_alike(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* At the end, everything that was allocated has been freed. */
+/* At the end, the program has freed everything that it allocated. */
 bool watched_freed(const watched_rank *rank, char why[WATCHED_TEXT]);
-/*
- * Every kind of NCCL call in a step was made before the first step, with at least as many bytes. So NCCL
- * neither connects nor allocates anything during steps.
- */
+/* The program has made each kind of a step's NCCL calls before the first step, with at least as many
+ * bytes. So NCCL neither connects nor allocates anything during steps. */
 bool watched_known(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* All members of a communicator make the same calls in the same order; for each send there is a receive. */
+/* All members of a communicator make the same calls in the same order. Each send has a receive. */
 bool watched_agree(const watched_rank *ranks, unsigned count, char why[WATCHED_TEXT]);
