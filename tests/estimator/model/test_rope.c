@@ -158,7 +158,7 @@ static void model_files(void **state)
 	    {",\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}", 1000000, "none"},
 	    {",\"rope_parameters\":{\"rope_theta\":500000.0,\"rope_type\":\"llama3\"," LLAMA3 "}", 500000,
 	     "llama3,8,1,4,8192"},
-	    /* only p4d-train needs to know these settings */
+	    /* p4d accepts these types, because only p4d-train must compute with their settings */
 	    {",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4.0}", 10000, "yarn"},
 	    {",\"rope_scaling\":{\"rope_type\":\"longrope\",\"long_factor\":[1,2]}", 10000, "longrope"},
 	    {",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2}", 10000, "dynamic"},
@@ -220,7 +220,7 @@ static void presets(void **state)
 		p4d_request_set(&r, P4D_MODEL, cases[i].name, P4D_BY_USER, NULL);
 		if (p4d_model_resolve(&r, test_datadir(), NULL, &err) < 0)
 			fail_msg("%s", err.text);
-		/* plan lines have them too, so ranks get them */
+		/* the plan line must have these settings, because the ranks read them from it */
 		assert_int_equal(p4d_plan_write(&r, line, sizeof(line), &err), 0);
 		if (p4d_plan_read(line, &again, &err) < 0)
 			fail_msg("%s", err.text);
@@ -231,7 +231,7 @@ static void presets(void **state)
 	}
 }
 
-/* The guard does not need these settings, but p4d-train has to compute with them. */
+/* The guard does not need these settings. p4d-train refuses those with which it cannot compute. */
 static void the_runtime_names_what_it_cannot(void **state)
 {
 	char *words[] = {(char *)"p4d-train",           (char *)"--data=a",

@@ -160,7 +160,8 @@ static void test_work(void **state)
 	p4d_timeline_work_free(&work);
 }
 
-/* A timeline uses its budget in proportion to the nodes, whose number vocabulary parallelism doubles. */
+/* The budget that a timeline uses is proportional to its nodes. Vocabulary parallelism doubles their
+ * number. */
 static void test_budget_by_nodes(void **state)
 {
 	const uint64_t all = 1 << 30;
@@ -181,10 +182,8 @@ static void test_budget_by_nodes(void **state)
 	assert_true(taken[0] > 0 && taken[1] >= 2 * taken[0]);
 }
 
-/*
- * The budget limits the number of simulated rounds. The rest is computed with the mean pace, which is nearly
- * right.
- */
+/* The budget limits the number of simulated rounds. The time of the other rounds is computed from the mean
+ * pace, which is off by at most 2 %. */
 static void test_budget_ends_rounds(void **state)
 {
 	double most = 0;
@@ -203,8 +202,8 @@ static void test_budget_ends_rounds(void **state)
 		if (s.kind == P4D_INTERLEAVED)
 			s.micro_batches = s.stages * (1 << 12);
 		const double whole = seconds_of(&s, &d, &work, &bubble);
-		for (uint64_t build = 1 << 10;;
-		     build *= 2) { /* finds the smallest budget with which the graph is built */
+		for (uint64_t build = 1 << 10;; build *= 2) { /* finds the smallest budget, in powers of two,
+							       * with which the graph is built */
 			double seconds;
 			left = build;
 			if (p4d_timeline_seconds(&s, &d, &cut, &seconds, &bubble, NULL) == 0) {
@@ -218,8 +217,8 @@ static void test_budget_ends_rounds(void **state)
 	assert_true(most < 0.02);
 }
 
-/* The largest number of slices, in schedules too long to simulate: each micro-batch adds the time of the
- * slowest stage. */
+/* The largest number of slices, in schedules that are too long to simulate. Each micro-batch adds the time
+ * of the slowest stage. */
 static void test_many_slices(void **state)
 {
 	static const int kinds[] = {P4D_GPIPE, P4D_1F1B};
@@ -232,7 +231,7 @@ static void test_many_slices(void **state)
 		p4d_durations d = even_durations(&s, &store);
 		double bubble;
 
-		store.forward[3 * s.slices + 17] = 9; /* of one slice, on one stage */
+		store.forward[3 * s.slices + 17] = 9; /* one slice on one stage takes longer */
 		const double slowest = 3.0 * s.slices + 8, sequences = s.micro_batches / s.slices;
 		const double seconds = seconds_of(&s, &d, &work, &bubble);
 		assert_true(seconds >= slowest * sequences);
