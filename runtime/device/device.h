@@ -170,12 +170,8 @@ typedef struct p4d_dropout {
 /* One of the algorithms that a device's library proposes for matmuls of a shape. */
 typedef struct p4d_product_choice {
 	uint64_t shape; /* a hash of everything that the library's proposals depend on */
-	uint32_t algorithm,
-	    /*
-	     * algorithm: index of the chosen one; 0: the library's first choice. proposed: number of
-	     * proposals
-	     */
-	    proposed;
+	/* algorithm: index of the chosen one; 0: the library's first choice. proposed: number of proposals */
+	uint32_t algorithm, proposed;
 } p4d_product_choice;
 
 typedef struct p4d_timed_product {

@@ -5,7 +5,7 @@
 #include "model/buffers.h"
 #include "model/sequence_order.h"
 
-/* An adapter, and the column at which its layer begins in the output of the fused matrix. */
+/* An adapter. column: where its linear layer begins in the output of the fused matrix. */
 typedef struct adapter {
 	p4d_adapted size;
 	unsigned number; /* number of the linear layer in p4d_adapted_of */
@@ -16,7 +16,10 @@ typedef struct adapter {
 	float *a_gradient, *b_gradient;
 } adapter;
 
-/* Calls `use` for each adapter of a matrix. y: the matrix's output, or the gradient of that output. */
+/*
+ * Function that for_each calls for each adapter of a matrix. y: the matrix's output, or that output's
+ * gradient.
+ */
 typedef void using(p4d_net *m, const adapter *of, char *y, uint64_t stride, void *x);
 
 static void for_each(p4d_net *m, p4d_weight_kind kind, uint32_t layer, using *use, void *y, void *x,
@@ -91,7 +94,7 @@ static p4d_dropout dropout_of(const p4d_net *m, const adapter *of)
 			     .factor = (float)(1 / (1 - l->lora.dropout))};
 }
 
-/* The input of an adapter: x, or the elements of x that dropout keeps. */
+/* The input of an adapter: x itself or, with dropout, x * mask / (1 - p). */
 static const void *input_of(p4d_net *m, const adapter *of, const void *x)
 {
 	void *kept = p4d_buffers_at(m, B_ADAPTER_INPUT);
@@ -137,7 +140,7 @@ void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void 
 	for_each(m, matrix, layer, add, y, (void *)x, part);
 }
 
-/* Computes the gradient of x A^T, which replaces x A^T. */
+/* Replaces x A^T by its gradient. */
 static void between_gradient(p4d_net *m, const adapter *of, const char *dy, uint64_t stride)
 {
 	m->d->columns_input(m->d, m->type, p4d_buffers_at(m, B_ADAPTER), dy, stride, of->b, of->n,

@@ -4,14 +4,14 @@
 #include "model/parallel.h"
 
 /*
- * LoRA (arXiv 2106.09685): each linear layer of a frozen matrix may have an adapter, which adds y += scale *
- * (x A^T) B^T to the layer's output. If tensor parallelism cuts B, every rank has all of A, and computes a
- * part of its gradient; if it cuts A, every rank has all of B. So a pass needs no additional communication:
- * sums over tp are those of the matrix itself. x A^T is recomputed in the backward pass.
+ * LoRA (arXiv 2106.09685): each linear layer of a frozen matrix may have an adapter, which adds scale * (x
+ * A^T) B^T to the layer's output. If tensor parallelism cuts B, every rank has all of A, and computes part of
+ * A's gradient; if it cuts A, every rank has all of B. So a pass needs no additional communication: the sums
+ * over tp that the matrix needs also sum its adapters. x A^T is recomputed in the backward pass.
  *
- * With dropout the input of each adapter is x * mask / (1 - p), in a separate buffer. The mask of an element
- * follows from seed, step, the token's place in the batch, adapter and feature. So every layout drops the
- * same elements, and the backward pass computes the mask again.
+ * With dropout the input of each adapter is x * mask / (1 - p), in a buffer of its own. The mask of an
+ * element depends only on the seed, the step, the token's place in the batch, the adapter and the feature. So
+ * every layout drops the same elements, and the backward pass can recompute the mask.
  */
 
 /* Whether any linear layer in this matrix has an adapter. */
@@ -19,7 +19,8 @@ bool p4d_adapters__has(const p4d_net *m, p4d_weight_kind matrix, uint32_t layer)
 
 /*
  * y (n, columns of the matrix) += the output of the matrix's adapters for x (n, in). Here and below, n is the
- * number of tokens in `part`: some of the m->n tokens or all. y and x begin with the part's first token.
+ * number of tokens in `part`, which are some or all of the m->n tokens. y and x begin at the part's first
+ * token.
  */
 void p4d_adapters__add(p4d_net *m, p4d_weight_kind matrix, uint32_t layer, void *y, const void *x,
 		       p4d_token_part part);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures the part of the arena that was ever written. The arena starts filled with NaN, so that a read
- * before a write is also visible. */
+/*
+ * Measures how much of the arena was ever written. The arena starts filled with NaN, so a read before the
+ * first write shows up in the results.
+ */
 #include <string.h>
 
 #include "model/net.h"
@@ -55,7 +57,7 @@ int p4d_arena_use(const p4d_net *m, uint64_t used[P4D_PART_COUNT], p4d_error *er
 		part[row->part] += bytes;
 		transient += moment ? bytes : 0;
 	}
-	/* all other transient memory that was written counts as working memory, as in the plan */
+	/* Written transient memory that belongs to no row counts as working memory, as in the plan. */
 	if (written(m, plan->arena_bytes - plan->transient_bytes, plan->transient_bytes, &all, err) < 0)
 		return -1;
 	part[P4D_PART_WORKING_SET] += all - transient;

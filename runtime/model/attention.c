@@ -89,7 +89,9 @@ void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t f
 	m->d->copy_rows(m->d, to, width, p4d_column(qkv, m->q, e) + first * row, row, width, count);
 }
 
-/* Attention of whole sequences, and of parts whose keys follow one another in the rows of the layer. */
+/*
+ * Attention if the keys are this rank's own rows, one after another: without context parallelism and slices.
+ */
 static void attend(p4d_net *m, const p4d_layer *y)
 {
 	const p4d_attention_shape shape = p4d_attention__shape_of(m, y, 0, m->before + m->length, m->columns);
@@ -166,8 +168,8 @@ static void warm(p4d_net *m, uint32_t layer, uint32_t block, uint64_t keys, uint
 }
 
 /*
- * The same for packed documents, in the rows that attention uses. cuDNN reads the documents' lengths and
- * places from the arena, so nothing may be written over them.
+ * Like `warm`, for packed documents, in the rows that attention uses. cuDNN reads the documents' lengths and
+ * places from the arena, so nothing may overwrite them.
  */
 static void warm_documents(p4d_net *m, uint32_t layer)
 {
@@ -194,7 +196,11 @@ static void warm_layer(p4d_net *m, uint32_t layer)
 		warm(m, layer, 0, m->length, m->columns);
 	else if (m->l->cp_comm == P4D_CP_ALL_GATHER)
 		warm(m, layer, P4D_GATHERED_BLOCK, m->l->seq_len, 2 * m->kv);
-	else /* all earlier blocks have the same shape as one another, and so do all later blocks */
+	/*
+	 * All blocks before this rank's have one shape, and all blocks after it have another. One of each is
+	 * enough.
+	 */
+	else
 		for (uint32_t block = own ? own - 1 : 0; block <= own + 1 && block < m->l->cp; block++)
 			warm(m, layer, block, m->length, 2 * m->kv);
 }

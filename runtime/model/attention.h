@@ -10,9 +10,8 @@ int p4d_attention__backward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 p4d_heads p4d_attention__heads_of(const p4d_net *m, const p4d_layer *y);
 
 /*
- * For models with norms over all heads together: sums (n, 2) become, for each token, the sum of a * b (both
- * (n, columns)) over its queries, and over its keys, on all tp ranks. Does nothing for other models. Errors:
- * RANK.
+ * For models with norms over all heads of a token. a, b: (n, columns). sums (n, 2) = for each token the sum
+ * of a * b over its queries, and over its keys, on all tp ranks. Does nothing for other models. Errors: RANK.
  */
 int p4d_attention__sum_heads(p4d_net *m, float *sums, const void *a, const void *b, const p4d_heads *heads,
 			     p4d_error *err);
@@ -22,8 +21,8 @@ void p4d_attention__warm_up(p4d_net *m);
 /* Functions that attention.c, attention_ring.c, attention_gather.c and attention_slices.c share. */
 
 /*
- * The shape of attention of this rank's queries over `keys` keys per sequence, whose rows are key_stride
- * elements apart. block: index of the block of these keys, as in sequence_order.c.
+ * Returns the shape of attention of this rank's queries over `keys` keys per sequence. Rows of these keys are
+ * key_stride elements apart. block: index of the keys' block, as in sequence_order.h.
  */
 p4d_attention_shape p4d_attention__shape_of(const p4d_net *m, const p4d_layer *y, uint32_t block,
 					    uint64_t keys, uint64_t key_stride);
@@ -45,7 +44,7 @@ void p4d_attention__take_keys_values(p4d_net *m, void *to, void *qkv, uint64_t f
 
 /*
  * Attention with cp > 1. Forward: computes output and lse of the layer from its qkv. Backward: sums (n,
- * columns), fp32 and zero before the call, become the gradient of qkv. attention_ring.c, attention_gather.c.
+ * columns), fp32, become the gradient of qkv; they must be zero before.
  */
 int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err);
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
@@ -53,10 +52,10 @@ int p4d_attention_gather__forward(p4d_net *m, const p4d_layer *y, p4d_error *err
 int p4d_attention_gather__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err);
 
 /*
- * Attention of a pass over one slice of the sequences; the layer has the keys and values of all slices so
- * far, and their gradients.
+ * Attention of a pass over one slice of the sequences. The layer has the keys and values of this slice and of
+ * the slices before it, and their gradients.
  */
 int p4d_attention_slices__forward(p4d_net *m, const p4d_layer *y);
 int p4d_attention_slices__backward(p4d_net *m, const p4d_layer *y, float *sums);
-/* Runs the matmuls of the net's current slice once. */
+/* Runs attention once for the slice that m is set to, so that libraries load their code. */
 void p4d_attention_slices__warm_up(p4d_net *m, uint32_t layer);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Context parallelism by all-gather: a layer's keys and values are gathered from all ranks, attention runs
- * over all of them, and their gradients are summed over the ranks in fp32. In each sequence the first chunks
- * are gathered in the order of the ranks, then the second ones in the reverse order. So the sequence is in
- * its natural order, and the keys that a chunk of queries sees are contiguous.
+ * over all of them, and their gradients are summed over the ranks in fp32. A rank has two chunks of each
+ * sequence. The first chunks are gathered in the order of the ranks, the second chunks in the reverse order.
+ * So the sequence is in its natural order, and the keys that a chunk of queries sees are contiguous.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -11,7 +11,7 @@
 
 enum { HALVES = 2 };
 
-/* The first (or second) chunks of a sequence on all ranks, which together are half of the sequence. */
+/* The first (or the second) chunks of a sequence on all ranks. Together they are half of the sequence. */
 typedef struct half {
 	p4d_group *group; /* the ranks in the order of their chunks in the sequence */
 	uint64_t tokens;  /* number of tokens of a chunk */
@@ -49,7 +49,10 @@ static int gather(p4d_net *m, void *to, void *qkv, p4d_error *err)
 	return 0;
 }
 
-/* Sums the gradients of all ranks, and puts this rank's part into the last columns of sums. */
+/*
+ * Sums the gradients over all ranks, and puts the gradients of this rank's keys and values into the last
+ * columns of sums.
+ */
 static int scatter(p4d_net *m, float *gradients, float *sums, p4d_error *err)
 {
 	const uint64_t width = 2 * m->kv, bytes = width * sizeof(*sums);

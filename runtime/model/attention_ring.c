@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Context parallelism by a ring (arXiv 2310.01889): keys and values travel around the ranks while attention
- * works on the local ones; block outputs are combined by their log-sum-exp.
+ * Context parallelism by a ring (arXiv 2310.01889). Blocks of keys and values travel around the ranks while
+ * each rank computes attention over the block that it has. The outputs of blocks are merged by their
+ * log-sum-exp.
  */
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -12,9 +13,10 @@ static char *half_of(const p4d_net *m, p4d_buffer which, unsigned number, uint64
 	return (char *)p4d_buffers_at(m, which) + number * bytes;
 }
 
-/* Buffers of the ring: the current block is sent on while the next one arrives. */
+/* Communication around the ring: while a block is sent to the next rank, another block arrives. */
 typedef struct ring {
-	uint32_t next, before; /* a block is sent to rank next of the cp group, received from rank before */
+	/* next: rank of the cp group to which blocks are sent; before: rank from which blocks come */
+	uint32_t next, before;
 	unsigned channel;
 	uint64_t bytes, ticket;
 } ring;
@@ -77,8 +79,8 @@ int p4d_attention_ring__forward(p4d_net *m, const p4d_layer *y, p4d_error *err)
 }
 
 /*
- * Computes the gradients of a block of keys and values from this rank's queries, and adds the queries'
- * gradients to sums.
+ * Computes the gradients of a block's keys and values, as far as they come from this rank's queries. Adds the
+ * gradients of the queries to sums.
  */
 static void find_gradients(p4d_net *m, const p4d_layer *y, unsigned block, float *sums, float *to)
 {
@@ -95,8 +97,9 @@ static void find_gradients(p4d_net *m, const p4d_layer *y, unsigned block, float
 }
 
 /*
- * Gradients of keys and values follow them around the ring, and are complete on return. A block's gradients
- * are sent on while the next block is computed, so the next block's gradients need another buffer.
+ * Backward around the ring. The gradients of a block travel with its keys and values, and are complete when
+ * the block returns to its owner. A block's gradients are still being sent while the next block is computed,
+ * so there are two buffers for gradients.
  */
 int p4d_attention_ring__backward(p4d_net *m, const p4d_layer *y, float *sums, p4d_error *err)
 {

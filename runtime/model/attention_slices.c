@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of a slice of each sequence (--token-slices): keys and values of earlier slices are kept next to
- * each other until the first slice has run backward. In the backward pass, slices come in the reverse order.
- * Each slice adds to the gradients of all keys that it sees, in fp32, so the gradients of its own keys are
- * complete when it runs.
+ * Attention of a slice of each sequence (--token-slices). Keys and values of all slices so far are kept next
+ * to each other until the first slice has run backward. Backward passes run in the reverse order of slices.
+ * Each adds to the gradients of all keys that it sees, in fp32. So when a slice runs backward, all later
+ * slices have already added to the gradients of its keys.
  */
 #include "model/attention.h"
 #include "model/buffers.h"

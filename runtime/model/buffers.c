@@ -62,7 +62,7 @@ void *p4d_buffers__weight(const p4d_net *m, p4d_weight_kind kind, uint32_t layer
 
 	if (w && w->over_z)
 		return p4d_depth__weight(m, w);
-	if (w && w->quantized) /* quantized weights are expanded first; see quantized.h */
+	if (w && w->quantized) /* the caller uses p4d_quantized__matrix, which expands the weight first */
 		return NULL;
 	if (w && m->window)
 		return p4d_window__at(m, w);
@@ -94,8 +94,8 @@ static void zero_numbers(p4d_net *m, float *from, const float *to)
 }
 
 /*
- * Whether a weight's gradient is the result of one matmul, which overwrites it. Those of norms, biases and
- * adapters are small and are accumulated, and so are those that are summed over the ranks of a grid.
+ * Whether one matmul computes a weight's gradient and overwrites it. Gradients of norms, biases and adapters
+ * are small, so they are accumulated. Gradients that are summed over the ranks of Z are accumulated too.
  */
 static bool is_set_by_product(const p4d_weight *w)
 {
@@ -116,8 +116,7 @@ static void clear(p4d_net *m, uint32_t first, uint32_t behind, float *from, cons
 		m->begun[i] = !is_set_by_product(w);
 		if (m->begun[i])
 			continue;
-		zero_numbers(m, from,
-			     at); /* zeroes the elements between the gradients that matmuls overwrite */
+		zero_numbers(m, from, at); /* zeroes what is between two gradients that matmuls overwrite */
 		from = at + w->rows * w->columns;
 	}
 	zero_numbers(m, from, end);
@@ -265,10 +264,10 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	/* a pair of sequences counts once */
+	/* with pairs, what is counted is pairs, and only the first rank of cp counts them */
 	if (m->l->pairs)
 		return m->place.cp ? 0 : m->batch;
-	/* a sequence is counted once for all its slices, with the first slice */
+	/* the first slice counts the labels of the whole sequences */
 	if (p4d_schedule_slice_of(&m->schedule, micro_batch))
 		return 0;
 	return m->label_trained[whole_of(m, micro_batch) % m->row[B_LABELS]->shape[0]];

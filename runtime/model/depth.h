@@ -4,16 +4,17 @@
 #include "model/net.h"
 
 /*
- * The third dimension (Z) of a tp-grid. Each rank of Z has some rows of a layer's matrices. They are gathered
- * into one of two places during the previous layer's pass, and stay there until another layer needs the
- * place. The gradients of all rows, from this rank's sequences, are summed into the gradients of its own rows
- * during the next layer's pass. Without Z these functions do nothing. Errors: RANK.
+ * The third dimension (Z) of a tp-grid. Each rank of Z stores some rows of a layer's matrices, but computes
+ * with all rows, on its own sequences. All rows of a layer are gathered into one of two places during the
+ * previous layer's pass, and stay there until another layer needs the place. A rank computes gradients of all
+ * rows. During the next layer's pass they are summed over Z, and each rank gets the sum for the rows that it
+ * stores. Without Z these functions do nothing. Errors: RANK.
  */
 enum { P4D_DEPTH_MATRICES = 4 };
 
 /*
- * p4d_depth_gather starts to gather a layer, unless it is in a place already. Operations that are queued
- * after p4d_depth_await can use it.
+ * p4d_depth_gather starts to gather a layer, unless the layer is already in its place. Operations that are
+ * queued after p4d_depth_await find all rows there.
  */
 int p4d_depth_gather(p4d_net *net, uint32_t layer, p4d_error *err);
 int p4d_depth_await(p4d_net *net, uint32_t layer, p4d_error *err);
@@ -25,8 +26,9 @@ int p4d_depth_end(p4d_net *net, p4d_error *err);
 void p4d_depth__forget(p4d_net *net);
 
 /*
- * The address of all gathered rows of a matrix; and the address of their gradient, for a pass that is about
- * to compute it.
+ * Addresses for a matrix that is cut over Z. p4d_depth__weight: all its gathered rows. p4d_depth__gradient:
+ * the gradient of all rows. p4d_depth__compute tells this file that the pass is about to compute that
+ * gradient.
  */
 void *p4d_depth__weight(const p4d_net *net, const p4d_weight *weight);
 float *p4d_depth__gradient(const p4d_net *net, const p4d_weight *weight);

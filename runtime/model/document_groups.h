@@ -4,16 +4,16 @@
 #include "model/net.h"
 
 /*
- * Packed documents as sequences of their own: lengths and places of the documents of a micro-batch, in groups
- * for one call of attention each. The plan has room for a document of each token. Functions do nothing if the
- * plan has no row for them, or documents are not masked.
+ * Lengths and places of the documents in a micro-batch, for attention that computes each document as a
+ * sequence of its own. One call of attention computes one group of documents. The plan has room for as many
+ * documents as tokens. Functions do nothing if the plan has no row for them, or documents are not masked.
  */
 
-/* Room on the host. Errors: NO_MEMORY. */
+/* Allocates memory on the host. Errors: NO_MEMORY. */
 int p4d_document_groups__open(p4d_net *net, p4d_error *err);
 void p4d_document_groups__close(p4d_net *net);
 
-/* The documents in a copy of the row; most 0: there are none. */
+/* The documents that a copy of the row has; most 0: it has none. */
 p4d_attention_documents p4d_document_groups__of(const p4d_net *net, uint64_t copy);
 
 /*

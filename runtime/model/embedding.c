@@ -40,7 +40,10 @@ int p4d_embedding__rows_back(p4d_net *m, uint32_t micro_batch, const void *gradi
 	return 0;
 }
 
-/* Calls `use` for each range of this rank's rows whose tokens are consecutive in one sequence. */
+/*
+ * Function that for_each_run calls for each run of this rank's rows whose tokens are consecutive in one
+ * sequence.
+ */
 typedef void using(p4d_net *m, char *rows, const int32_t *positions, uint64_t count);
 
 static void for_each_run(p4d_net *m, char *rows, using *use)

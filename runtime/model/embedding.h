@@ -13,8 +13,9 @@ int p4d_embedding_forward(p4d_net *m, uint32_t micro_batch, void *to, p4d_error 
 int p4d_embedding_backward(p4d_net *m, uint32_t micro_batch, void *gradient, p4d_error *err);
 
 /*
- * The parts of the two functions above, if tables are sharded over stages: p4d_embedding__rows looks up this
- * stage's rows of the table, and only the first stage does the other parts.
+ * Parts of the two functions above, for tables that are sharded over stages. Each stage looks up its own rows
+ * of the table (p4d_embedding__rows). Only the first stage calls `finish` and `finish_back`, which apply the
+ * factor and the learned positions.
  */
 int p4d_embedding__rows(p4d_net *m, uint32_t micro_batch, void *to, p4d_error *err);
 void p4d_embedding__finish(p4d_net *m, void *rows);

@@ -17,7 +17,10 @@ static int one_token(void *context, uint64_t step, uint32_t micro_batch, const p
 	return 0;
 }
 
-/* The layer's buffers: its own row of queries, keys and values; all other rows are shared by all layers. */
+/*
+ * The layer's buffers. Queries, keys and values begin at the row of the token that is computed; layers share
+ * all other activations.
+ */
 static p4d_layer layer_of(const p4d_net *m, uint32_t number)
 {
 	p4d_layer y = p4d_buffers_layer(m, 0, 0, number);

@@ -79,8 +79,8 @@ float *p4d_gradient_window_room(const p4d_net *m, uint32_t segment)
 }
 
 /*
- * The address of this rank's part of the reduced gradients. The parts of all ranks would follow one another
- * in the place.
+ * The address of this rank's part of the reduced gradients: where it would be if the place had the parts of
+ * all ranks, one after another.
  */
 static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *count)
 {
@@ -90,7 +90,7 @@ static float *own_part(const p4d_net *m, const gradient_place *p, uint64_t *coun
 	return p->at + *count * p4d_weights_shard_number(m->l, m->place);
 }
 
-/* Adds the reduced gradients to the shard, if there are any. */
+/* Waits for the reduction and adds its result to the shard. Does nothing if none is running. */
 static int finish(p4d_net *m, gradient_place *p, p4d_error *err)
 {
 	uint64_t count;

@@ -31,7 +31,7 @@ static table table_of(const p4d_net *m)
 	return y;
 }
 
-/* A chunk of tokens of the head's pass. */
+/* A chunk of the tokens for which the head is computed. */
 typedef struct logits_chunk {
 	uint64_t from, n;
 	const void *x;
@@ -57,7 +57,10 @@ static logits_chunk chunk_of(const p4d_net *m, const p4d_head_work *work, uint64
 			      .stride = logits[1]};
 }
 
-/* Merges the softmax maximum and sum of a chunk over all ranks. The memory for its gradient is still free. */
+/*
+ * Merges the softmax maxima and sums of a chunk over the group. Uses the memory of dx, which the gradient
+ * does not need yet.
+ */
 static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error *err)
 {
 	float *old = c->dx;
@@ -74,7 +77,7 @@ static int merge(p4d_net *m, p4d_group *group, const logits_chunk *c, p4d_error 
 	return p4d_comm_settle(group, err);
 }
 
-/* Computes the statistics, if they are wanted, and from them the gradient, which replaces the logits. */
+/* Computes the softmax sums if work->merge is set, and then the gradient, which replaces the logits. */
 static int softmax(p4d_net *m, const p4d_head_work *work, const table *rows, const logits_chunk *c,
 		   bool gradient, p4d_error *err)
 {
@@ -109,8 +112,8 @@ static void product(p4d_net *m, const table *rows, const logits_chunk *c)
 }
 
 /*
- * Computes a chunk's logits: sums them over the ranks that have a part of the features, and caps them if the
- * model does.
+ * Computes a chunk's logits. Sums them over Y if each rank has only some features, and caps them if the model
+ * has a soft cap.
  */
 static int logits_of(p4d_net *m, const table *rows, const logits_chunk *c, p4d_error *err)
 {
@@ -169,8 +172,8 @@ static int all_chunks(p4d_net *m, const p4d_head_work *work, p4d_error *err)
 }
 
 /*
- * Computes chunks for preference learning, all of them twice, because gradients need the statistics of all
- * chunks.
+ * Computes all chunks twice for preference learning: first the statistics, then the gradients, because each
+ * gradient needs the statistics of all chunks.
  */
 static int chunks_of_pairs(p4d_net *m, uint32_t micro_batch, const p4d_head_work *work, p4d_error *err)
 {
@@ -236,8 +239,10 @@ int p4d_head_norm_backward(p4d_net *m, uint32_t slot, const void *gradient, p4d_
 				  p4d_buffers_at_slot(m, B_HEAD_RSTD, slot, 0), err);
 }
 
-/* Converts to fp32 in place, from the last element on, so that it never overwrites an element that is
- * still to be read. */
+/*
+ * Converts bf16 numbers to fp32 in place. It starts at the last element, so that it never overwrites an
+ * element that it has yet to read.
+ */
 static void widen(const p4d_net *m, float *numbers, uint64_t count)
 {
 	for (uint64_t i = count; m->type == P4D_DT_BF16 && i-- > 0;) {

@@ -29,8 +29,8 @@ uint64_t p4d_host_link__ticket(p4d_host_link *link)
 }
 
 /*
- * The event of a transfer. Events of old transfers are overwritten; for these, the oldest event that still
- * exists is returned, because all transfers are on one stream.
+ * The event of a ticket. Events of old tickets are reused. For an old ticket this returns the oldest event
+ * that still exists. A wait for that is also correct, because all transfers are on one stream.
  */
 void *p4d_host_link__event(const p4d_host_link *link, uint64_t ticket)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the weights of a new model. A core needs a minute for a billion normal numbers, so all cores of a
- * rank share the work. The values do not depend on how the work is shared.
+ * Makes the weights of a new model. One core computes a billion normal numbers per minute, so a rank uses all
+ * its cores. The values do not depend on the number of threads.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -85,7 +85,7 @@ static unsigned threads_of(const p4d_net *m)
 	return own < 1 ? 1 : own < MOST_THREADS ? (unsigned)own : MOST_THREADS;
 }
 
-/* Generates the next elements of a slice, starting at `like`; returns their number. */
+/* Generates the next elements of a slice, beginning where `like` begins. Returns how many. */
 static uint64_t draw_some(const share *like, uint64_t left, unsigned threads)
 {
 	share shares[MOST_THREADS];
@@ -118,9 +118,9 @@ static bool is_norm(p4d_weight_kind kind)
 }
 
 /*
- * Chooses the distribution: norms start at 1 (or at 0, if 1 is added), biases at 0; matrices that write to
- * the residual stream are scaled down with depth. Adapters are as in PEFT: B is 0, so they add nothing, and A
- * is initialized like nn.Linear's weights.
+ * Chooses the distribution. Norms start at 1 (at 0 if the norm adds 1 to its weights), biases at 0. Matrices
+ * that write to the residual stream get smaller numbers in deeper models. Adapters start as in PEFT: A like
+ * the weights of nn.Linear, B at 0, so that an adapter adds nothing at first.
  */
 static void begin_with(share *all, const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p)
 {
@@ -158,8 +158,8 @@ void p4d_net_draw_local(const p4d_net *m, uint64_t seed, const p4d_weight_slice 
 }
 
 /*
- * Stores initial values in fp32 in the gradient buffer, until parameters are computed from them: all
- * elements, or this rank's shards.
+ * Stores initial values. Values of trained weights go to the gradient buffer in fp32, until `store` makes
+ * parameters of them. If gradients are sharded, these are only this rank's shards.
  */
 static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers, uint64_t count)
 {
@@ -170,7 +170,9 @@ static void put(p4d_net *m, const p4d_weight *w, uint64_t offset, float *numbers
 			     count * sizeof(*numbers));
 }
 
-/* The elements of a slice that this rank needs: from *from up to, not including, the returned index. */
+/*
+ * The range of a slice's elements that this rank needs: from *from up to, not including, the returned index.
+ */
 static uint64_t wanted(const p4d_net *m, const p4d_weight *w, const p4d_weight_slice *p, uint64_t *from)
 {
 	const uint64_t end = p->offset + p->rows * p->columns;
@@ -239,8 +241,9 @@ static int initialize_weight(p4d_net *m, const p4d_weight *w, uint64_t seed, flo
 }
 
 /*
- * Copies the elements in the gradient buffer to parameters, and to masters if there are any. fp32 parameters
- * on the host are their own masters; others follow when they are restored.
+ * Copies the elements in the gradient buffer to the parameters and, if there are any, to the master copies.
+ * fp32 parameters on the host are their own master copies. Other parameters on the host are made when master
+ * copies are restored.
  */
 static void store(p4d_net *m, uint64_t here)
 {

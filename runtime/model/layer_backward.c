@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The backward pass of a layer, whole or in two halves. In schedules that split it, the first half computes
- * all gradients except those of the matrices after the norms, qkv and gate_up: their inputs stay in the slot,
- * and output gradients replace outputs. If buffers are recomputed, they are not in the slot; then the first
- * half also does part of the second half, or all of it.
+ * all gradients except those of the qkv and gate_up matrices. For these, the slot keeps the matrix's input,
+ * and the gradient of its output replaces the output. Activations that are recomputed are not in the slot.
+ * Then the first half also computes these gradients, or one of them.
  */
 #include "model/adapters.h"
 #include "model/attention.h"
@@ -25,8 +25,8 @@ static bool is_trained(const p4d_net *m, p4d_weight_kind weight, uint32_t layer)
 }
 
 /*
- * Gradient of the output of a linear layer, of which first the input's gradient is computed and then, in the
- * same half of the pass, the weight's.
+ * The gradient of a linear layer's output. both: it is used for the gradient of the input and then, in the
+ * same half of the pass, for the gradient of the weight.
  */
 static p4d_product_gradient of_both(const p4d_net *m, p4d_weight_kind weight, uint32_t layer, const void *dy)
 {
@@ -70,15 +70,15 @@ typedef struct projection_back {
 	p4d_gathering x;
 } projection_back;
 
-/* The codes of the input that the layer keeps, if it keeps them. */
+/* An input of which only the kept codes are known, if the layer keeps codes. */
 static p4d_product_input codes_of(const p4d_layer *y, const p4d_projection *p)
 {
 	return (p4d_product_input){.kept = y->activation[p->codes]};
 }
 
 /*
- * Starts to gather the input for the weight's gradient, concurrently with the operations queued so far,
- * unless its codes are kept.
+ * Starts to gather the input for the weight's gradient, unless the layer keeps the input's codes. The gather
+ * runs concurrently with the operations that are queued so far.
  */
 static int begin_projection(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, bool now,
 			    projection_back *back, p4d_error *err)
@@ -114,8 +114,8 @@ static int projection_weight(p4d_net *m, const p4d_layer *y, const projection_ba
 }
 
 /*
- * Computes both gradients: the weight's, and meanwhile the sum of that of the norm's output over ranks. Adds
- * the gradient of the norm's input to B_HIDDEN.
+ * Computes the gradients of the matmul's input and weight. While the weight's gradient is computed, the
+ * input's gradient is summed over the ranks. Then adds the gradient of the norm's input to B_HIDDEN.
  */
 static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back *back,
 			  p4d_product_gradient dy, p4d_error *err)
@@ -142,8 +142,9 @@ static int end_projection(p4d_net *m, const p4d_layer *y, const projection_back 
 }
 
 /*
- * Gathers the gradient of the output of a block's last matmul: the hidden state's gradient, passed through
- * the norm after the block if there is one. The bias's gradient comes from this rank's rows.
+ * Gathers the gradient of the output of a block's last matmul. This is the gradient of the hidden state,
+ * passed backward through the norm after the block if there is one. Also computes the bias's gradient, from
+ * this rank's rows.
  */
 static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4d_weight_kind bias,
 			p4d_activation output, p4d_activation rstd, p4d_gathering *to, p4d_error *err)
@@ -169,7 +170,10 @@ static int end_gradient(p4d_net *m, const p4d_layer *y, p4d_weight_kind norm, p4
 	return p4d_parallel__gather(m, gradient, p4d_buffers_at(m, B_GATHERED_GRADIENT), to, err);
 }
 
-/* dx (n, in) = dy (n, h) * weight, for a block's last matmul, for each part of dy as soon as it arrives */
+/*
+ * dx (n, in) = dy (n, h) * weight, for a block's last matmul. Processes each part of dy as soon as it has
+ * arrived.
+ */
 static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, void *dx,
 		     const p4d_gathering *dy, uint64_t in, p4d_error *err)
 {
@@ -184,8 +188,8 @@ static int end_input(p4d_net *m, const p4d_layer *y, p4d_weight_kind weight, voi
 }
 
 /*
- * The gradients of the down matrix and of gate and up, which become those of their outputs. dact: the
- * gradient of the activation's result.
+ * Computes the gradient of the down matrix, and replaces gate and up by their gradients. dact: the gradient
+ * of the activation's result.
  */
 static p4d_product_gradient activation_back(p4d_net *m, const p4d_layer *y, const projection_back *back,
 					    const void *dy, const void *dact)
@@ -206,7 +210,8 @@ static p4d_product_gradient activation_back(p4d_net *m, const p4d_layer *y, cons
 		weight_gradient(m, P4D_W_DOWN, y->number, of_both(m, P4D_W_DOWN, y->number, dy), &x, m->h,
 				m->f);
 	if (fuses && of_gate_up.both)
-		of_gate_up.dact = dact; /* the next matmuls compute the gradient, which is not stored */
+		/* the next matmuls compute the gradient of gate and up themselves, and do not store it */
+		of_gate_up.dact = dact;
 	else if (fuses)
 		p4d_layer__activate_back(m, gate_up, NULL, dact);
 	if (dbias)
@@ -272,7 +277,10 @@ bool p4d_layer_late_gradients(const p4d_net *m)
 	return waits(m, &p4d_layer__qkv) || waits(m, &p4d_layer__gate_up);
 }
 
-/* Whether the second half needs parameters: each matrix of an adapter appears in the other's gradient. */
+/*
+ * Whether the second half needs parameters. With adapters it does, because the gradient of A needs B, and the
+ * gradient of B needs A.
+ */
 bool p4d_layer_late_parameters(const p4d_net *m)
 {
 	const bool adapters = m->l->finetune != P4D_TUNE_FULL;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the forward pass of a layer, and repeats it in the backward pass if activations are recomputed. */
+/*
+ * Computes the forward pass of a layer. Before the backward pass, computes the activations that were not kept
+ * once more.
+ */
 #include "model/adapters.h"
 #include "model/attention.h"
 #include "model/buffers.h"
@@ -75,7 +78,10 @@ void p4d_layer__activate_back(p4d_net *m, void *gate_up, void *act, const void *
 		m->d->gelu_backward(m->d, m->type, gate_up, act, dact, m->n, m->f);
 }
 
-/* The input of the feed-forward layer's last matmul: computes the activation, unless the matmul does. */
+/*
+ * The input of the feed-forward layer's last matmul. Computes the activation, unless the matmul computes it
+ * while it quantizes.
+ */
 static p4d_product_input activated(p4d_net *m, const p4d_layer *y)
 {
 	p4d_product_input x = {.kept = y->activation[ACT_PRODUCT_CODES]};
@@ -89,7 +95,10 @@ static p4d_product_input activated(p4d_net *m, const p4d_layer *y)
 	return x;
 }
 
-/* The last matmul of a block with its bias and, if a norm follows it, the stored input of that norm. */
+/*
+ * The last matmul of a block, with its bias. norm: the norm after it, if the model has one; output: the
+ * stored input of that norm.
+ */
 typedef struct block_end {
 	p4d_weight_kind weight, bias, norm;
 	p4d_activation output, rstd;
@@ -110,7 +119,7 @@ static p4d_product_input from_row(const p4d_net *m, const p4d_product_input *x, 
 	return part;
 }
 
-/* to (ns, h) = x (n, in) * weight (h, in)^T with its bias, summed over tp */
+/* to (ns, h) = x (n, in) * weight (h, in)^T + bias, summed over tp */
 static int product(p4d_net *m, void *to, const p4d_product_input *x, const block_end *end, uint32_t layer,
 		   uint64_t in, p4d_error *err)
 {
@@ -160,8 +169,8 @@ static int add_end(p4d_net *m, void *to, const void *residual, const p4d_product
 }
 
 /*
- * Computes the norm, and the matmul of its result with the matrix (out, h): for each part of the tokens as
- * soon as it is gathered.
+ * Computes the norm, and the matmul of its result with the matrix (out, h). Processes each part of the tokens
+ * as soon as it is gathered.
  */
 static int project(p4d_net *m, const p4d_layer *y, const p4d_projection *p, uint64_t out, p4d_error *err)
 {
@@ -239,7 +248,9 @@ int p4d_layer__recompute(p4d_net *m, const p4d_layer *y, p4d_error *err)
 		return 0;
 	if (gate_up(m, y, err) < 0)
 		return -1;
-	/* the product or its codes are kept only if nothing is recomputed */
+	/*
+	 * Layers keep the product or its codes only if they keep everything, so nothing else is missing here.
+	 */
 	if (y->activation[ACT_PRODUCT] || y->activation[ACT_PRODUCT_CODES]) {
 		const p4d_product_input x = activated(m, y);
 		p4d_product__keep(m, &x, m->f);

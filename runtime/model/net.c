@@ -77,8 +77,7 @@ static void fill_sizes(p4d_net *m)
 	m->tied_ends = l->tied && !l->vocab_parallel && m->last_stage != 0;
 }
 
-/* Compiles the instruction list of this stage. The lists of other stages are compiled as well, and
- * dropped. */
+/* Compiles the instruction lists of all stages, and keeps this stage's. */
 static int compile(p4d_net *m, p4d_error *err)
 {
 	p4d_instruction_list *lists = calloc(m->schedule.stages, sizeof(*lists));
@@ -102,7 +101,10 @@ static uint64_t copies_of(const p4d_net *m, p4d_buffer which)
 	return m->row[which] ? m->row[which]->shape[0] : 1;
 }
 
-/* Allocates the documents of tokens: in the order of the sequences, and in the order that attention uses. */
+/*
+ * Allocates the documents of a micro-batch's tokens, in the order of the sequences and in the order that
+ * attention uses.
+ */
 static int allocate_documents(p4d_net *m, p4d_error *err)
 {
 	const uint64_t sequences = m->batch * m->l->seq_len, *shape = m->row[B_DOCUMENTS]->shape;
@@ -142,7 +144,7 @@ static int allocate(p4d_net *m, p4d_error *err)
 	return 0;
 }
 
-/* Angle (for a table of RoPE) by which pair j of a head at a position is rotated; 0 for learned positions. */
+/* The angle by which a table of RoPE rotates pair j of a head at a position; 0 for learned positions. */
 static double angle_of(const p4d_net *m, uint64_t table, uint64_t position, uint64_t j)
 {
 	const p4d_architecture *a = m->l->architecture;
@@ -196,7 +198,10 @@ static int check_quantized(const p4d_net *m, p4d_error *err)
 			m->place.pp, m->weights.quantized_bytes, planned);
 }
 
-/* Checks that the plan has either whole parameters or this rank's shards, as this layout needs. */
+/*
+ * Checks that the plan's parameters and gradients have the size that this layout needs: all elements, or this
+ * rank's shards.
+ */
 static int check_plan(const p4d_net *m, p4d_error *err)
 {
 	const uint64_t all = m->weights.elements + m->weights.frozen, trained = m->weights.elements;
@@ -268,9 +273,9 @@ void p4d_net_close(p4d_net *m)
 	p4d_error err;
 
 	/*
-	 * Operations in flight use the groups and the arena. After an error it may never end, and freeing GPU
-	 * memory waits for it without the watch. In that case the arena is leaked, as the process is about to
-	 * end.
+	 * Queued operations use the groups and the arena, so wait for them first. After an error they may
+	 * never end, and freeing GPU memory would wait for them without the watch. So after an error the
+	 * arena is not freed; the process is about to end.
 	 */
 	const bool ended =
 	    m->arena && !p4d_comm_transport_broken(m->set.transport) && m->d->sync(m->d, &err) == 0;

@@ -32,7 +32,7 @@ static int sum(p4d_net *m, void *numbers, uint64_t count, p4d_dtype type, p4d_er
 	return p4d_comm_settle(m->tp, err);
 }
 
-/* Computes the Gram matrix. sums: memory in fp32, used if it is X^T X. */
+/* Computes the Gram matrix of x. sums: fp32 scratch memory, used only for X^T X. */
 static void multiply_gram(p4d_net *m, const gram_shape *s, void *gram, float *sums, const void *x)
 {
 	if (s->by_columns)

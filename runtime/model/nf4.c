@@ -7,8 +7,8 @@
 #include "device/nf4_codes.h"
 
 /*
- * Finds the nearest code of each of `count` numbers between -1 and 1. The code is the number of midpoints
- * between neighbouring values that are below the number.
+ * Writes the nearest code for each of `count` numbers, which x * factor scales to -1 .. 1. A number's code is
+ * the number of midpoints between neighbouring values that are below it.
  */
 P4D_INLINE void nearest_of_four_bits(uint8_t *codes, const float *x, float factor, uint64_t count)
 {
@@ -34,8 +34,7 @@ P4D_CLONES float p4d_nf4_quantize_block(uint8_t *codes, const float *x, uint64_t
 	for (uint64_t i = 0; i < count; i++)
 		largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
 	nearest_of_four_bits(apart, x, 1 / fmaxf(largest, 1e-38f), count);
-	apart[count] =
-	    7; /* an odd number of codes is followed by the code for 0, which fills the last byte */
+	apart[count] = 7; /* pads with the code of 0, because a byte has two codes */
 	for (uint64_t i = 0; i < (count + 1) / 2; i++)
 		codes[i] = (uint8_t)(apart[2 * i] << 4 | apart[2 * i + 1]);
 	return largest;

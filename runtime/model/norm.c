@@ -9,7 +9,7 @@ static float plus(const p4d_net *m)
 	return m->l->architecture->unit_norms ? 1 : 0;
 }
 
-/* If each rank has only a part of the features: sums over all features of each row. */
+/* Sums a number for each row over the ranks of Y, each of which has some of the row's features. */
 static int sum_rows(p4d_net *m, float *sums, p4d_error *err)
 {
 	return p4d_comm_all_reduce(m->tp_y, sums, m->ns, P4D_DT_FP32, P4D_SUM, err);

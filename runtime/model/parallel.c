@@ -10,7 +10,9 @@
 
 #include "model/buffers.h"
 
-/* Opens the group of the cp ranks in the order in which they have the second chunks of a sequence. */
+/*
+ * Opens the group of the cp ranks in the reverse order, in which they have the second chunks of a sequence.
+ */
 static int open_reversed(p4d_net *m, p4d_error *err)
 {
 	const uint32_t cp = (uint32_t)m->l->cp;
@@ -57,8 +59,8 @@ static int open_group(p4d_net *m, p4d_group **group, unsigned directions, p4d_er
 }
 
 /*
- * Opens a group of ranks with the same part of the model: those that together hold one copy of it or, with
- * same_shard, those that have the same shard.
+ * Opens a group of replicas. Without same_shard: the ranks that together have one copy of the optimizer
+ * states. With same_shard: the ranks that have a copy of this rank's shard.
  */
 static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_error *err)
 {
@@ -82,7 +84,7 @@ static int open_sharing(p4d_net *m, p4d_group **group, bool same_shard, p4d_erro
 }
 
 /*
- * Opens the groups of replicas. If the optimizer is not sharded, all ranks have copies and reduce gradients
+ * Opens the groups of replicas. Without a sharded optimizer there is only one: all replicas reduce gradients
  * together.
  */
 static int open_replicas(p4d_net *m, p4d_error *err)
@@ -106,7 +108,7 @@ static int open_ends(p4d_net *m, p4d_error *err)
 	return p4d_group_open(&m->embedding_group, m->set.world, ranks, 2, err);
 }
 
-/* Finds the messages between stages, according to the instruction list. */
+/* Finds on which channels this stage sends to each other stage, from its instruction list. */
 static void find_sends(const p4d_net *m, uint8_t *sends)
 {
 	memset(sends, 0, m->l->pp);
@@ -120,8 +122,8 @@ static void find_sends(const p4d_net *m, uint8_t *sends)
 }
 
 /*
- * Finds the messages around the ring of context parallelism: keys and values in the storage type, their
- * gradients in fp32.
+ * Like find_sends, for the ring of context parallelism: keys and values go on one channel, their gradients in
+ * fp32 on another.
  */
 static void find_ring(const p4d_net *m, uint8_t *sends)
 {
@@ -130,13 +132,16 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 }
 
 /*
- * Thread blocks of collectives of gradients and parameters. Each may keep a multiprocessor from operations.
- * These collectives run during whole passes. Those of tensor parallelism must end during one matmul, so they
- * get more blocks (P4D_TP_BLOCKS).
+ * Thread blocks of the collectives of gradients and parameters. Each block may occupy a multiprocessor. These
+ * collectives have whole passes of time. Collectives of tensor parallelism must end during one matmul, so
+ * they get more blocks (P4D_TP_BLOCKS).
  */
 enum { REPLICAS_BLOCKS = 8 };
 
-/* Number of elements of the largest trained segment; *frozen: of the largest frozen one that is gathered. */
+/*
+ * Number of elements of the largest trained segment. *frozen: number of elements of the largest frozen part
+ * that is gathered.
+ */
 static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 {
 	uint64_t most = 0;
@@ -151,8 +156,8 @@ static uint64_t largest_segment(const p4d_net *m, uint64_t *frozen)
 }
 
 /*
- * Describes the traffic of collectives that run in the order of operations. They use the arena as scratch
- * memory, because it is not filled yet.
+ * Traffic of a group whose collectives run in order with the operations. The arena is the scratch memory,
+ * because it is still empty.
  */
 static p4d_traffic collectives_of(const p4d_net *m, uint64_t sum_bytes, uint64_t shards_bytes)
 {
@@ -179,8 +184,8 @@ static uint64_t largest_replicated(const p4d_net *m)
 }
 
 /*
- * Traffic over tp: rows of hidden states, or partial sums of them; gradients of weights that all ranks have
- * whole; sums of the softmax and of wide norms; Muon's Gram matrices.
+ * Traffic over tp: rows of hidden states or their partial sums; gradients of weights of which every tp rank
+ * has all; sums of the softmax and of norms over all heads; Muon's Gram matrices.
  */
 static p4d_traffic between_tp(const p4d_net *m)
 {
@@ -213,7 +218,7 @@ static p4d_traffic between_replicas(const p4d_net *m)
 	return y;
 }
 
-/* Traffic among the ranks that share the tables: sums and maxima of the softmax. */
+/* Traffic among the ranks that share the vocabulary's tables: sums and maxima of the softmax. */
 static p4d_traffic between_vocabulary(const p4d_net *m)
 {
 	p4d_traffic y = collectives_of(m, p4d_logits_tokens(m->l) * sizeof(float), 0);
@@ -222,7 +227,7 @@ static p4d_traffic between_vocabulary(const p4d_net *m)
 	return y;
 }
 
-/* Traffic among the ranks with the same shard: sums of shards. */
+/* Traffic among the ranks that have copies of one shard: sums of shards. */
 static p4d_traffic between_copies(const p4d_net *m)
 {
 	uint64_t frozen;
@@ -241,8 +246,8 @@ static p4d_traffic between_y(const p4d_net *m)
 }
 
 /*
- * Traffic over Z: matrices of layers and their gradients, and gradients of weights that all ranks of Z have
- * whole.
+ * Traffic over Z: matrices of layers, their gradients, and gradients of weights of which every rank of Z has
+ * all.
  */
 static p4d_traffic between_z(const p4d_net *m)
 {
@@ -260,7 +265,7 @@ static p4d_traffic between_z(const p4d_net *m)
 	return y;
 }
 
-/* Adds the arena to the traffic of a group whose members have the same arena layout. */
+/* Adds the arena to the traffic of a group. Its members must have the same arena layout. */
 static p4d_traffic in_arena(const p4d_net *m, p4d_traffic traffic)
 {
 	traffic.memory = m->arena;
@@ -277,11 +282,13 @@ static int put_grid_on_device(p4d_net *m, p4d_error *err)
 	return m->tp_z ? p4d_comm_on_device(m->tp_z, m->set.transport, &z, err) : 0;
 }
 
-/* Lets the groups communicate on the device: from here on they transfer data in the arena. */
+/* Moves the groups to the device: from here on they transfer data in the arena. */
 static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 {
-	/* arenas of different stages have different layouts, which matters to collectives but not to
-	 * messages */
+	/*
+	 * arenas of different stages have different layouts; that rules out registering them for collectives,
+	 * but not for messages
+	 */
 	const p4d_traffic tp = in_arena(m, between_tp(m)), replicas = in_arena(m, between_replicas(m));
 	const p4d_traffic copies = in_arena(m, between_copies(m));
 	const p4d_traffic keys =
@@ -324,8 +331,9 @@ static int put_on_device(p4d_net *m, uint8_t *sends, p4d_error *err)
 }
 
 /*
- * A stage begins each direction's next receive as soon as its buffer is free (executor.c), so nearly always
- * one receive waits on the device. Sends rarely wait, because their receive has mostly begun.
+ * Number of thread blocks that waiting receives occupy. A stage begins the next receive of each direction as
+ * soon as its buffer is free (executor.c), so nearly always one receive per direction waits on the device. A
+ * send rarely waits, because the other stage has usually begun to receive.
  */
 static unsigned count_waiting_blocks(const p4d_net *m)
 {

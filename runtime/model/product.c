@@ -42,7 +42,7 @@ static p4d_fp8_operand kept_operand(const p4d_net *m, const p4d_product_input *x
 	    .shape = s, .codes = x->kept, .scales = (char *)x->kept + p4d_fp8_scales_place(&s)};
 }
 
-/* to: x as it is; turned: x transposed; NULL: not wanted */
+/* Quantizes x to `to`, and its transpose to `turned`; NULL: not wanted. */
 static void quantize(p4d_net *m, const p4d_fp8_operand *to, const p4d_fp8_operand *turned,
 		     const p4d_product_input *x)
 {
@@ -138,8 +138,8 @@ void p4d_product__warm_up(p4d_net *m, p4d_weight_kind kind, uint32_t layer, uint
 	const p4d_product_gradient dy = {.rows = any, .both = gradient && n == m->n};
 
 	p4d_product__forward(m, kind, layer, any, NULL, &x, n, out, in);
-	if (m->l->evaluates) /* without training, the plan has no room for the operands of backward passes in
-				FP8 */
+	/* without training, the plan has no room for the FP8 operands of backward passes */
+	if (m->l->evaluates)
 		return;
 	p4d_product__input(m, kind, layer, any, dy, n, out, in);
 	if (gradient)

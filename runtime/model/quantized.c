@@ -10,8 +10,8 @@
 #include "model/nf4.h"
 
 /*
- * One tensor of a weight, and where this rank's part begins in it. *row: where the tensor begins in the
- * weight.
+ * One tensor of a weight, and the row and column at which this rank's part begins. *row: where the tensor's
+ * rows begin in the weight.
  */
 static p4d_nf4_tensor tensor_of(const p4d_net *m, const p4d_weight *w, unsigned number, uint64_t *row)
 {
@@ -49,14 +49,17 @@ static bool has_block(const p4d_nf4_tensor *t, uint64_t block, uint64_t *own)
 	return true;
 }
 
-/* Stores the codes of elements from `first` on, where a block begins. codes: room for these elements. */
+/*
+ * Stores the codes of elements from `first` on, which must begin a block. codes: scratch memory for the codes
+ * of these elements.
+ */
 static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const float *numbers,
 		      uint64_t count, uint8_t *codes)
 {
 	char *to = (char *)t->at + p4d_nf4_codes_at(&t->shape);
 	uint64_t begin = 0, bytes = 0;
 	uint8_t other[P4D_NF4_BLOCK / 2] = {
-	    0}; /* the codes of blocks that belong to other ranks, which are not needed */
+	    0}; /* receives the codes of blocks that other ranks have, and is not used */
 
 	for (uint64_t i = 0; i < count; i += P4D_NF4_BLOCK) {
 		const uint64_t block = (first + i) / P4D_NF4_BLOCK,
@@ -74,7 +77,7 @@ static void put_codes(p4d_net *m, const p4d_nf4_tensor *t, uint64_t first, const
 		m->d->upload(m->d, to + begin, codes, bytes);
 }
 
-/* Stores the scales. Call it after all elements were put. */
+/* Stores the scales. Call it after the codes of all elements are stored. */
 static void put_scales(p4d_net *m, const p4d_nf4_tensor *t, uint64_t blocks, uint8_t *codes, float *groups)
 {
 	const p4d_nf4_shape *s = &t->shape;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the tokens of a sequence. With context parallelism a rank has chunks `rank` and 2*cp-1-rank of
- * 2*cp, so that causal attention is balanced. Attention gets positions and documents of tokens in blocks.
- * With a ring, there is one block for the tokens of each rank. If keys are gathered, there is one for this
- * rank's tokens and one for the whole sequence.
+ * The order of the tokens of a sequence. With context parallelism a sequence has 2*cp chunks. A rank has
+ * chunks `rank` and 2*cp-1-rank, so that all ranks have equally much causal attention. Attention gets
+ * positions and documents of tokens in blocks. With a ring, there is one block for the tokens of each rank.
+ * If keys are gathered, there is one for this rank's tokens and one for the whole sequence.
  */
 #include "model/sequence_order.h"
 
@@ -66,7 +66,7 @@ void p4d_sequence__find_blocks(const p4d_net *m, uint32_t block, p4d_attention_s
 		shape->block[0] = (p4d_attention_block){0, half, (rank + 1) * half, true};
 		shape->block[1] = (p4d_attention_block){half, half, (2 * cp - rank) * half, true};
 	} else if (cp > 1 && shape->window) {
-		/* the distance of a query and a key in a ring's block is not that of their indices */
+		/* in a ring's block, a query and a key may be further apart than their indices say */
 		shape->blocks = 0;
 	} else if (cp == 1 || block == rank) {
 		shape->block[0] = own;
@@ -96,8 +96,8 @@ void p4d_sequence__by_slices(const p4d_net *m, int32_t *to, const int32_t *from)
 }
 
 /*
- * Writes the documents of tokens in the form that attention needs, from the order of the sequences. Returns
- * their number.
+ * Writes the documents of tokens, which come in the order of the sequences, in the order that attention
+ * needs. Returns how many numbers it wrote.
  */
 static uint64_t arrange(const p4d_net *m, int32_t *to, const int32_t *from)
 {

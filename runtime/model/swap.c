@@ -7,8 +7,8 @@
 #include "plan/offload.h"
 
 /*
- * A place for one layer's activations. left, came: tickets of the transfers out of the place and into it; 0
- * after something has waited for them.
+ * A place for one layer's activations. left: ticket of the copy to the host, which may still run while
+ * `leaves`. came: ticket of the copy back, which may still run while `comes`.
  */
 typedef struct swap_place {
 	uint32_t slot, layer; /* slot UINT32_MAX: the place is empty */
@@ -117,7 +117,7 @@ static void take(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
 	if (p->leaves)
 		p4d_host_link__await(&m->swap->down, p->left);
-	if (p->comes) /* the place was filled for a pass that did not come */
+	if (p->comes) /* the copy back was for a pass that did not run */
 		p4d_host_link__await(&m->swap->up, p->came);
 	p->leaves = false;
 	give(m, p, slot, layer);
@@ -129,7 +129,7 @@ void p4d_swap_begin(p4d_net *m, uint32_t slot, uint32_t layer)
 
 	if (!m->swap)
 		return;
-	stale = find(m, slot, layer); /* the previous micro-batch in this slot may still have a place */
+	stale = find(m, slot, layer); /* the slot's previous micro-batch may still have a place */
 	if (stale)
 		stale->slot = UINT32_MAX;
 	take(m, &m->swap->place[m->swap->turn++ % P4D_SWAP_PLACES], slot, layer);
@@ -148,7 +148,10 @@ void p4d_swap_end(p4d_net *m, uint32_t slot, uint32_t layer)
 	p->leaves = true;
 }
 
-/* A place that has none of the P4D_SWAP_PLACES layers that a backward pass needs next, including this one. */
+/*
+ * Finds a place that has none of the P4D_SWAP_PLACES layers that a backward pass uses next. The current layer
+ * is the first of these.
+ */
 static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	swap_place *p = m->swap->place;
@@ -159,8 +162,8 @@ static swap_place *free_place(const p4d_net *m, uint32_t slot, uint32_t layer)
 }
 
 /*
- * Copies a layer's activations back to the device. The copy starts after all operations queued so far, and
- * after the transfers to the host from this place and of this layer.
+ * Copies a layer's activations back to the device. The copy starts after all operations queued so far. It
+ * also starts after two copies to the host: the one that empties this place, and the one of this layer.
  */
 static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 {
@@ -178,7 +181,10 @@ static void bring(p4d_net *m, swap_place *p, uint32_t slot, uint32_t layer)
 	p->came = p4d_host_link__ticket(&w->up);
 }
 
-/* Copies the layers before the pass's current layer back, as far as there are places. */
+/*
+ * Copies back the layers that come after the pass's current layer in a backward pass, as far as there are
+ * places.
+ */
 static void bring_ahead(p4d_net *m, uint32_t slot, uint32_t layer)
 {
 	for (uint32_t i = 1; i < P4D_SWAP_PLACES && i <= layer; i++)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes the passes of vocabulary parallelism, which all stages run together. Each stage has some rows of
- * both tables. The gradient of the hidden state is computed in S (vocab-2) or T (vocab-1); see arXiv
- * 2411.05288. Softmax sums are merged inside S, chunk by chunk, so T needs nothing from other stages.
+ * both tables. The passes S and T are those of arXiv 2411.05288. The gradient of the hidden state is computed
+ * in S (vocab-2) or in T (vocab-1). S merges the softmax sums over the stages, chunk by chunk, so T needs
+ * nothing from other stages.
  */
 #include "model/buffers.h"
 #include "model/embedding.h"
@@ -25,8 +26,8 @@ static int embed_forward(p4d_net *m, const p4d_instruction *in, p4d_error *err)
 }
 
 /*
- * Whether both tables are frozen. All ranks get the same answer, so that none waits for a chunk that others
- * skip.
+ * Whether both tables are frozen. All ranks must get the same answer, because a rank would wait for a chunk
+ * that another rank skips.
  */
 static bool tables_are_frozen(const p4d_net *m)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs every matmul and attention once, before any operation is queued that waits for other ranks. At the
- * first use of a shape a library chooses an algorithm and loads its code, which may need an idle device.
- * Algorithms of matmuls are timed here.
+ * Runs every matmul and attention once, before any operation is queued that waits for other ranks. When a
+ * library first computes a shape, it chooses an algorithm and loads its code, which may need an idle device.
+ * The algorithms of matmuls are also timed here.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void multiply_all(p4d_net *m, void *any)
 	p4d_newton_schulz__warm_up(m, any);
 }
 
-/* Maximum number of algorithm choices, which are made for each length that a pass may have. */
+/* Maximum number of matmul shapes of a pass. With slices, each slice's length has its own shapes. */
 enum { MOST_CHOICES = 256 };
 
 static uint64_t choices_of(const p4d_net *m)
@@ -55,8 +55,8 @@ static void own_choices(const p4d_net *m, p4d_product_choice *own)
 }
 
 /*
- * The first rank that timed a shape decides for all, so that the same operands give the same results on every
- * rank. Its choices are adopted last.
+ * The first rank that timed a shape decides for all ranks, so that equal operands give equal results
+ * everywhere. So its choices are adopted last.
  */
 static int agree_on_products(p4d_net *m, p4d_error *err)
 {
@@ -74,8 +74,9 @@ static int agree_on_products(p4d_net *m, p4d_error *err)
 	return status;
 }
 
-/* Whether to time matmuls. With P4D_TIME_PRODUCTS=0, the library chooses, with the same result in every
- * run. */
+/*
+ * Whether to time matmuls. With P4D_TIME_PRODUCTS=0 the library chooses, and every run gives the same result.
+ */
 static bool times_products(const p4d_net *m)
 {
 	const char *wanted = getenv("P4D_TIME_PRODUCTS");
@@ -83,11 +84,13 @@ static bool times_products(const p4d_net *m)
 	return m->d->time_products && !(wanted && !strcmp(wanted, "0"));
 }
 
-/* Alignments in bytes: the arena's, and that of the device's widest access, for rows that may begin
- * anywhere. */
+/*
+ * Alignments, in bytes. ALIGNED: that of the arena. UNALIGNED: the least for the device's widest access, for
+ * rows that begin anywhere.
+ */
 enum { ALIGNED = 256, UNALIGNED = 16 };
 
-/* Whether weights, gradients or rows have addresses that are no multiples of ALIGNED. */
+/* Whether weights, gradients or rows have addresses that are not multiples of ALIGNED. */
 static bool has_odd_places(const p4d_net *m)
 {
 	uint64_t places = (m->h | m->f | m->up | m->q | m->kv | m->columns) * m->element;
@@ -98,7 +101,10 @@ static bool has_odd_places(const p4d_net *m)
 	return places % ALIGNED;
 }
 
-/* Runs all matmuls for both widths and alignments that they may have; with slices, for each length. */
+/*
+ * Runs all matmuls in both widths and with both alignments that may occur and, with slices, for each slice's
+ * length.
+ */
 static void warm_up_products(p4d_net *m)
 {
 	const bool odd = has_odd_places(m);

@@ -45,7 +45,7 @@ void p4d_weight_codes__forget(p4d_net *m)
 		memset(m->codes.made, 0, m->weights.count * sizeof(*m->codes.made));
 }
 
-/* An operand that is kept in one piece, at an address. */
+/* An operand whose codes begin at `at`; its scales follow them. */
 static p4d_fp8_operand kept_at(char *at, p4d_fp8_operand_shape shape)
 {
 	return (p4d_fp8_operand){

@@ -5,7 +5,9 @@
 
 #include "model/weights.h"
 
-/* prefix of tensors that no released model has; see p4d_weights_is_local */
+/*
+ * prefix of the names of a stage's own norm and head, which no released model has; see p4d_weights_is_local
+ */
 #define LOCAL "local_loss."
 
 static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *name)
@@ -18,14 +20,16 @@ static void name_slice(p4d_weight_slice *p, const p4d_weight *w, const char *nam
 		snprintf(p->name, sizeof(p->name), "model.layers.%u.%s", w->layer, name);
 }
 
-/* One of several equal parts of a dimension, and their number. */
+/* One of several equal parts of a dimension. of: number of parts. */
 typedef struct portion {
 	uint64_t index, of;
 } portion;
 static const portion whole = {0, 1};
 
-/* A slice of a tensor whose rows and columns are cut into equal parts: `rows` rows, starting at row `at`
- * of the weight. */
+/*
+ * Describes one slice of a weight: `rows` rows from row `at` of the weight on. The tensor is cut into equal
+ * parts by rows and by columns.
+ */
 static void cut(p4d_weight_slice *p, const p4d_weight *w, const char *name, uint64_t at, uint64_t rows,
 		portion by_rows, portion by_columns)
 {
@@ -64,8 +68,8 @@ static void name_adapter(char name[64], unsigned number, bool is_b)
 enum { GATE = 4, UP = 5 };
 
 /*
- * Slices of an adapter, with PEFT's names. If several layers share one matrix, B has one slice per layer,
- * like the matrix.
+ * Slices of an adapter, with PEFT's names. If a matrix fuses several layers, B has a slice for each of them,
+ * as the matrix has.
  */
 static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place place, const p4d_weight *w)
 {
@@ -104,8 +108,8 @@ const char *p4d_weights_adapted_name(unsigned number)
 }
 
 /*
- * The name of a weight that is one tensor in a checkpoint: a vector of the hidden size, a norm of heads, or
- * the table of positions. NULL: the weight is another one.
+ * The name of a weight that is a single tensor in a checkpoint: a vector of the hidden size, a norm of heads,
+ * or the table of positions. NULL for all other weights.
  */
 static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 {
@@ -121,7 +125,7 @@ static const char *whole_name(const p4d_layout *l, p4d_weight_kind kind)
 	    [P4D_W_FINAL_NORM] = "model.norm.weight",
 	    [P4D_W_FINAL_NORM_BIAS] = "model.norm.bias",
 	    [P4D_W_POSITIONS] = "model.embed_positions.weight",
-	    /* as in Gemma 2, where "post_attention" means after attention */
+	    /* Gemma 2's names, in which "post_attention" means after attention */
 	    [P4D_W_ATTENTION_POST_NORM] = "post_attention_layernorm.weight",
 	    [P4D_W_FFN_POST_NORM] = "post_feedforward_layernorm.weight",
 	    [P4D_W_LOCAL_NORM] = LOCAL "norm.weight",
@@ -199,7 +203,10 @@ static unsigned slices_of(const p4d_layout *l, p4d_place place, uint64_t vocab, 
 	}
 }
 
-/* Restricts slices to the rows from .. to-1 of the weight, of which the first is at the weight's offset. */
+/*
+ * Cuts the slices of a weight down to rows from .. to-1 of the weight. The row `from` is at the weight's
+ * offset.
+ */
 static unsigned clip(p4d_weight_slice *slices, unsigned count, const p4d_weight *w, uint64_t from,
 		     uint64_t to)
 {

@@ -45,8 +45,10 @@ static void add(weights_builder *b, p4d_weight_kind kind, uint32_t layer, uint64
 	const bool of_heads = kind == P4D_W_QUERY_NORM || kind == P4D_W_KEY_NORM;
 	const bool cut = kind == P4D_W_QKV_BIAS || kind == P4D_W_UP_BIAS ||
 			 (of_heads && b->layout->qk_norm == P4D_QK_NORM_WIDE);
-	/* whether all ranks have the whole weight: tables of positions, and all vectors except biases of
-	 * columns that tp cuts */
+	/*
+	 * All ranks have the whole weight. These are tables of positions, and all vectors except biases of
+	 * columns that tp cuts.
+	 */
 	const bool whole = kind == P4D_W_POSITIONS || (columns == 1 && !cut);
 
 	const bool of_layer = p4d_weights_layers_of(kind).count > 0;
@@ -119,8 +121,8 @@ static void add_layer(weights_builder *b, uint32_t layer)
 }
 
 /*
- * Adds A and B of each adapter. Each rank has its shard's part of `in` (A) or of `out` (B); the other matrix
- * is whole.
+ * Adds A and B of each adapter. If tp cuts `in`, a rank has its part of A and all of B; if tp cuts `out`, its
+ * part of B and all of A.
  */
 static void add_adapters(weights_builder *b, uint32_t layer)
 {
@@ -141,7 +143,7 @@ static bool tables_are_inside(const p4d_layout *l)
 	return !l->vocab_parallel && !p4d_cuts_segments(l);
 }
 
-/* Adds the weights after the layers. begins: the stage also has the start of the model. */
+/* Adds the weights after the model's last layer. begins: the stage also has the model's embedding. */
 static void add_end(weights_builder *b, bool begins)
 {
 	const p4d_layout *l = b->layout;
@@ -186,7 +188,7 @@ static void end_segment(weights_builder *b)
 	}
 }
 
-/* Whether the table also has the weights of the model itself, besides adapters. */
+/* Whether the table also gets the weights of the model, and not only adapters. */
 static bool adds_model(const weights_builder *b)
 {
 	return b->frozen || b->layout->finetune == P4D_TUNE_FULL;

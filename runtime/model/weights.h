@@ -12,11 +12,11 @@
 
 /*
  * Where every parameter is stored. A stage has a flat buffer for parameters, one for gradients, and one for
- * each optimizer state or a shard of it. Each contains the chunks one after another, then the tables of
- * vocabulary parallelism, each padded as in p4d_parameters_padded. With adapters, these buffers contain only
- * adapters; in the buffer of parameters they are followed by all weights of the model, which are frozen, in
- * the same order. Model code finds weights by kind and layer. Checkpoints see the same storage as slices of
- * tensors with the names of Hugging Face's Llama.
+ * each optimizer state or a shard of it. Each buffer has the chunks one after another, then the tables of
+ * vocabulary parallelism, each padded as in p4d_parameters_padded. With adapters, these buffers have only the
+ * adapters. The buffer of parameters then also has all weights of the model after them, frozen, in the same
+ * order. Model code finds weights by kind and layer. Checkpoint code uses the same storage as slices of
+ * tensors, with the names of Hugging Face's Llama.
  */
 
 /* Coordinates of this rank; see p4d_place_of. */
@@ -24,8 +24,10 @@ typedef struct p4d_place {
 	uint32_t tp, cp, dp, pp;
 } p4d_place;
 
-/* Ranks count tensor parallel first, then context, data, pipeline parallel: rank = tp + TP*(cp + CP*(dp +
- * DP*pp)). */
+/*
+ * Ranks count tensor parallel first, then context, data and pipeline parallel: rank = tp + TP*(cp + CP*(dp +
+ * DP*pp)).
+ */
 p4d_place p4d_place_of(const p4d_layout *layout, uint32_t rank);
 uint32_t p4d_place_rank(const p4d_layout *layout, p4d_place place);
 
@@ -36,8 +38,8 @@ static inline p4d_tp_grid p4d_place_grid(const p4d_layout *l, p4d_place place)
 }
 
 /*
- * Comments give the shape on a rank: "/t" is a division by tp ranks. With a tp-grid, h is also divided by Y
- * and a layer matrix's rows by Z: see p4d_weight.
+ * The comments below have each weight's shape on a rank; "/t" divides by the number of tp ranks. With a
+ * tp-grid, h is also divided by Y, and the rows of layer matrices by Z: see p4d_weight.
  */
 typedef enum p4d_weight_kind {
 	P4D_W_EMBEDDING,      /* (V/t, h); V/(t*p) with vocabulary parallelism */
@@ -77,14 +79,14 @@ static inline bool p4d_weights_adapts(p4d_weight_kind kind)
 	return kind >= P4D_W_ADAPTER;
 }
 
-/* The kind of an adapter's A and B, by the number of its layer. */
+/* The kind of an adapter's A or B. number: index of its linear layer, as in p4d_adapted_of. */
 static inline p4d_weight_kind p4d_weights_adapter(unsigned number, bool is_b)
 {
 	return (p4d_weight_kind)(P4D_W_ADAPTER + 2 * number + is_b);
 }
 
 /*
- * The linear layers of which a matrix consists: `count` consecutive numbers of p4d_adapted_of, starting at
+ * The linear layers that a matrix fuses: `count` consecutive numbers of p4d_adapted_of, beginning with
  * `first`.
  */
 typedef struct p4d_matrix_layers {
@@ -100,15 +102,26 @@ typedef struct p4d_weight {
 	uint32_t
 	    segment; /* segment that contains the weight; a frozen weight is in that segment's frozen part */
 	bool decay;  /* weight decay applies to it: it is a matrix */
-	bool replicated; /* the same on all X (tp) ranks: its gradients are summed over them, and count
-			  * once in norms */
-	bool over_y;     /* each rank of Y has other features; otherwise all have the same weight and the same
-			  * gradient */
-	bool over_z;     /* rows are cut over Z, and gathered for use (depth.h); otherwise each rank of Z has
-			  * all rows, and gradients of its own sequences */
-	bool frozen;     /* has no gradient */
-	/* in 4 bits (nf4.h), not in the flat buffer: offset is in bytes of B_QUANTIZED, which contains its
-	 * tensors one after another */
+	/*
+	 * the same on all X (tp) ranks. Its gradients are summed over them, and it counts once in norms of
+	 * gradients
+	 */
+	bool replicated;
+	/*
+	 * each rank of Y has other features; if false, all ranks of Y have the same weight and the same
+	 * gradient
+	 */
+	bool over_y;
+	/*
+	 * rows are cut over Z, and gathered for use (depth.h); if false, each rank of Z has all rows, and
+	 * gradients of its own sequences
+	 */
+	bool over_z;
+	bool frozen; /* has no gradient */
+	/*
+	 * Stored in 4 bits (nf4.h) and not in the flat buffer. offset then counts bytes of B_QUANTIZED, which
+	 * has the quantized tensors one after another.
+	 */
 	bool quantized;
 } p4d_weight;
 
@@ -118,7 +131,9 @@ typedef struct p4d_weight {
  */
 typedef struct p4d_segment {
 	uint64_t offset, elements, padded; /* in the flat buffer */
-	/* frozen part of the same layer or table; frozen_padded 0: it is never in a window of parameters */
+	/*
+	 * the frozen part of the same layer or table; frozen_padded 0: no window of parameters ever gets it
+	 */
 	uint64_t frozen_offset, frozen_padded;
 	uint32_t layer; /* layer of the model */
 	uint32_t first_weight, weights;
@@ -137,23 +152,24 @@ typedef struct p4d_weights {
 } p4d_weights;
 
 /*
- * Makes the list of one stage's weights. A tied head has no entry if its stage has the embedding; otherwise,
- * both stages have a copy.
+ * Makes the list of one stage's weights. If head and embedding are tied, a stage with the embedding has no
+ * entry for the head. If they are on two stages, both have a copy.
  */
 int p4d_weights_open(p4d_weights *weights, const p4d_layout *layout, uint32_t stage, p4d_error *err);
 void p4d_weights_close(p4d_weights *weights);
 
 /*
- * The ranks of dp and cp have the same part of the model. In the order cp + CP*dp, each p4d_optimizer_shards
- * consecutive ranks share one copy of its optimizer states. Returns the index of a rank's shard, and of its
- * copy.
+ * The ranks of dp and cp have the same part of the model. In the order cp + CP*dp, groups of
+ * p4d_optimizer_shards consecutive ranks each share one copy of the optimizer states. Returns the index of a
+ * rank's shard, and of its copy.
  */
 uint32_t p4d_weights_shard_number(const p4d_layout *layout, p4d_place place);
 uint32_t p4d_weights_copy_number(const p4d_layout *layout, p4d_place place);
 
 /*
- * Sets [*first, *first + *count), the elements of the flat buffer that are the optimizer shard of a segment
- * on the rank at a place. Shards are equally large; if the optimizer is not sharded, it is the whole segment.
+ * Sets the range [*first, *first + *count) of the flat buffer: the shard of a segment's optimizer states on
+ * the rank at a place. Shards are equally large. If the optimizer is not sharded, the range is the whole
+ * segment.
  */
 void p4d_weights_shard_of(const p4d_layout *layout, const p4d_segment *segment, p4d_place place,
 			  uint64_t *first, uint64_t *count);
@@ -172,8 +188,8 @@ uint64_t p4d_weights__table_row(const p4d_layout *layout, p4d_place place, const
 
 /*
  * The part of a tensor of the whole model that is in one rank's flat buffer: rows first_row.. and columns
- * first_column.. of the tensor `name`, stored row by row at `offset`. Rows after the real vocabulary
- * (padding) belong to no slice.
+ * first_column.. of the tensor `name`, stored row by row at `offset`. Padding rows after the real vocabulary
+ * belong to no slice.
  */
 typedef struct p4d_weight_slice {
 	char name[96];                        /* "model.layers.7.self_attn.q_proj.weight" */
@@ -198,9 +214,9 @@ unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_
 			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);
 
 /*
- * A part of a quantized weight. Blocks are those of the whole tensor, even if the rank has only a part of it,
- * so the whole tensor must be quantized. These are the tensors of which the rank has a part. Slices of one
- * tensor are adjacent.
+ * A part of a quantized weight. Its slice is a whole tensor, of which the rank may have only a part: the
+ * tensor is quantized in blocks that a rank's part may not begin at, so the whole tensor must be quantized.
+ * Slices of one tensor are adjacent.
  */
 typedef struct p4d_quantized_part {
 	p4d_weight_slice slice; /* all rows and columns; its offset has no meaning */

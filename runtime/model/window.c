@@ -76,7 +76,7 @@ void p4d_window_follow(p4d_net *m, bool evaluating, p4d_window_list uses)
 {
 	p4d_window *w = m->window;
 
-	/* w->holder is not in use until a step begins, so it holds each segment's next use here */
+	/* until a step begins, w->holder is free, so here it has each segment's next use */
 	for (uint32_t i = 0; i < m->weights.segments; i++)
 		w->holder[i] = NONE;
 	for (uint32_t i = uses.count; i-- > 0;) {
@@ -117,8 +117,8 @@ static bool is_held(const p4d_window *w, const window_place *p)
 }
 
 /*
- * A place for the segment of use k: the one whose content is next used latest, if that is after use k; NULL:
- * none.
+ * Finds a place for the segment of use k: the place whose content is needed latest, if that is later than use
+ * k. NULL: there is none.
  */
 static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k)
 {
@@ -136,7 +136,7 @@ static window_place *place_for(const p4d_net *m, const p4d_window *w, uint32_t k
 	return best;
 }
 
-/* Number of uses after the current one that are considered: as many as fit at the same time. */
+/* How far ahead the window looks in the list: about as many uses as there are places. */
 static uint32_t horizon(const p4d_window *w)
 {
 	const uint32_t most = w->now->count - w->at, ahead = w->count + 2;
@@ -202,7 +202,7 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	return w->source->await(m, p->ticket, err);
 }
 
-/* Whether the use that has not ended is of this segment. */
+/* Whether a segment is the one whose use has not ended. */
 static bool is_used(const p4d_window *w, uint32_t segment)
 {
 	const p4d_window_need *need = w->now->need + w->at;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies segments into the window during the passes. The sources are: the shards of all ranks that share a
- * model, on their devices; the host, if this rank has all parameters; or the shards on the hosts, where each
- * rank copies its own to the device and then all are gathered.
+ * Copies segments to the window during the passes. There are three cases. Shards are on the devices of all
+ * ranks that share a model, and are gathered. All parameters are on this rank's host, and are copied. Shards
+ * are on the hosts: each rank copies its shard to its device, and then all shards are gathered.
  */
 #include "model/buffers.h"
 #include "model/window.h"
 
 /*
- * The address of this rank's shard of a part of the flat buffer, in a buffer that has only shards, in the
- * flat buffer's order.
+ * The address of this rank's shard of the part at `offset` of the flat buffer. Here the buffer has only this
+ * rank's shards, in the order of the parts.
  */
 static char *shard_at(const p4d_net *m, uint64_t offset)
 {
@@ -50,7 +50,7 @@ static int await_gathered(p4d_net *m, uint64_t ticket, p4d_error *err)
 
 const p4d_window_source p4d_window_gather = {gather_shards, await_gathered};
 
-/* The address of this rank's shard of a part, in the copy that has all ranks' shards. */
+/* Where this rank's shard of a part is copied to, among the shards of all ranks. */
 static char *own_place(const p4d_net *m, char *to, uint64_t padded)
 {
 	const bool shared = m->shards > 1;

@@ -19,9 +19,8 @@ typedef struct p4d_gemm_form {
 	uint32_t a_alignment, b_alignment, add_alignment, to_alignment;
 	int32_t a_transposed, b_transposed;
 	int32_t a_type, b_type, to; /* cudaDataType_t */
-	int32_t scaled, a_scales,
-	    /* scaled: operands are in FP8. a_scales, b_scales: their cublasLtMatmulMatrixScale_t */
-	    b_scales;
+	/* scaled: operands are in FP8. a_scales, b_scales: their cublasLtMatmulMatrixScale_t */
+	int32_t scaled, a_scales, b_scales;
 	int32_t target; /* number of multiprocessors; 0: all */
 	int32_t none;
 } p4d_gemm_form;
