@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints restore every value, from any layout to any other, and to Hugging Face's files. */
+/* Checkpoints restore each value, from any layout to any other layout and to Hugging Face's files. */
 #include "support/support.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static void any_layout_to_any_other(void **state)
 	}
 }
 
-/* Values may have any bits, including NaN and padding. */
+/* All bits of a value are restored, also those of NaNs and of padding. */
 static void same_layout_keeps_every_bit(void **state)
 {
 	(void)state;
@@ -107,7 +107,7 @@ static void same_layout_keeps_every_bit(void **state)
 	}
 }
 
-/* The same layout on a GPU and on CPUs. On a GPU segments are layers, and on CPUs they are chunks. */
+/* A GPU and CPUs with the same layout have different segments: layers on a GPU, chunks on CPUs. */
 static void devices_have_segments_of_their_own(void **state)
 {
 	static const char *const options[] = {"framework=p4d device=cpu", "framework=p4d device=cuda"};
@@ -131,7 +131,7 @@ static void devices_have_segments_of_their_own(void **state)
 	}
 }
 
-/* Removes a text from the manifest, and writes the checksum of the rest. */
+/* Removes a text from the manifest, and writes the right checksum. */
 static void cut_from_manifest(const char *path, const char *text)
 {
 	static const char ending[] = ",\n\"checksum\": \"";
@@ -156,7 +156,7 @@ static void cut_from_manifest(const char *path, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* Manifests that are older than the options cp-comm and document-mask. */
+/* Manifests from before the options cp-comm and document-mask. */
 static void earlier_ones_are_read(void **state)
 {
 	const char *dir = in_directory("earlier");
@@ -200,7 +200,8 @@ static void other_models_are_refused(void **state)
 	close_job(job);
 }
 
-/* Checks the whole tensor, whatever the slices: no element is missing, misplaced, or written twice. */
+/* Compares all elements of a tensor, whatever the slices are, so that a missing, misplaced or repeated
+ * element is found. */
 static void check_exported(const char *path, const test_job *job, uint64_t salt)
 {
 	p4d_safetensors *files;
@@ -252,7 +253,7 @@ static void check_config(const char *path, const char *plan)
 	assert_int_equal(p4d_plan_read(plan, &stored, NULL), 0);
 	p4d_rope_default(&stored);
 	assert_int_equal(p4d_checkpoint__join_path(file, NULL, "%s/config.json", path), 0);
-	/* the transformers library has no such model */
+	/* the transformers library has no class for this model */
 	if (stored.value[P4D_BIAS] == P4D_BIAS_QKV && stored.value[P4D_QK_NORM]) {
 		assert_int_equal(access(file, F_OK), -1);
 		return;
@@ -368,7 +369,7 @@ static void hugging_face_there_and_back(void **state)
 	}
 }
 
-/* One number of each kind, and numbers that are refused. */
+/* A tensor of one element for each type, and tensors that p4d refuses. */
 static void half_precision_and_wrong_shapes(void **state)
 {
 	static const struct {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints with flipped bits, and truncated, torn or mixed files, are refused. */
+/* p4d refuses checkpoints with flipped bits, and files that are truncated, torn, or mixed from several
+ * checkpoints. */
 #include "support/support.h"
 
 #include "support/checkpoint_ranks.h"
 
-/* Whether every rank loads the checkpoint. */
+/* Whether all ranks load the checkpoint. */
 static bool loads(test_job *job, const char *path, p4d_error *err)
 {
 	p4d_checkpoint_info info;
@@ -43,10 +44,8 @@ static test_job *save_two(const char *dir, char path[P4D_PATH])
 	return job;
 }
 
-/*
- * Flips all bytes of the manifest, and of the lengths, headers and ends of files; and every 7th byte of the
- * data.
- */
+/* Flips each byte of the manifest, of the lengths and headers of files, and of their ends. Flips every 7th
+ * byte of the data. */
 static void every_flipped_byte_is_noticed(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH];
@@ -104,7 +103,7 @@ static void every_cut_is_noticed(void **state)
 	close_job(job);
 }
 
-/* Files that are sound, but belong to another rank or another step. */
+/* Undamaged files of another rank or of another step. */
 static void mixed_files_are_noticed(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH], other[P4D_PATH], later[P4D_PATH];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupted training continues as if it had not been interrupted: bit for bit in the same layout, and
- * with the same loss in others. Real trainers, one process per rank. */
+/* Interrupted training continues as if nothing had happened: in the same layout with the same bits, and in
+ * other layouts with the same loss. The test runs real trainers, with a process for each rank. */
 #include "support/support.h"
 
 #include <math.h>
@@ -13,19 +13,19 @@
 
 enum { SAVED = 3, STEPS = 6, VOCAB = 37 };
 
-/* so large that each of two ranks has whole blocks */
+/* large enough that each of two ranks has whole 8-bit blocks */
 #define BYTES "optimizer=adamw-8bit hidden=256 ffn=512 head-dim=128 "
 #define MODEL \
 	"model=custom layers=4 hidden=16 ffn=24 heads=4 kv-heads=4 head-dim=4 vocab=37 bias=none " \
 	"qk-norm=off " \
 	"max-seq-len=64 seq-len=16 global-batch=8 micro-batch=1 "
 
-/* What the ranks of one run have to do; children inherit it. */
+/* The task of a run's ranks. The forked children inherit it. */
 static struct {
 	const char *dir, *plan;
 	const p4d_layout *layout;
 	bool resume, save;
-	double *losses; /* (STEPS + 1) values, shared with the parent: what rank 0 measured */
+	double *losses; /* (STEPS + 1) losses of rank 0, in memory shared with the parent */
 } run;
 
 static int train(p4d_trainer *trainer, p4d_checkpoint_saver *saver, uint64_t first, training_text *text,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Saving in the background, falling back to an older checkpoint, full disks, and processes that are killed.
- */
+/* Saving in the background, loading an older checkpoint if the latest is damaged, full disks, and killed
+ * processes. */
 #include "support/support.h"
 
 #include <dirent.h>
@@ -43,7 +42,7 @@ static void save_steps(test_rank *rank, void *context)
 		snprintf(info.plan, sizeof(info.plan), "%s", s->plan);
 		visit_rank(rank, set_element, &step);
 		s->rc[me] = p4d_checkpoint_saver_begin(saver, &info, err);
-		/* training continues and changes the numbers that were copied */
+		/* the next step changes the numbers while the copy is being saved */
 		uint64_t other = ~step;
 		visit_rank(rank, set_element, &other);
 		for (int polls = 0; polls < 3 && s->rc[me] == 0; polls++) {
@@ -73,7 +72,7 @@ static void resume(test_rank *rank, void *context)
 					  &s->found[me], &s->err[me]);
 }
 
-/* Checks that all ranks are at this step, with the values of this step. */
+/* Checks that all ranks resumed at this step, with its values. */
 static void check_resumed(test_job *job, const session *s, uint64_t step)
 {
 	uint64_t equal = 0;
@@ -134,7 +133,8 @@ static void saved_in_the_background(void **state)
 	}
 }
 
-/* If one rank's file is damaged, all ranks load the checkpoint before it, and continue from there. */
+/* If the file of one rank is damaged, all ranks load the previous checkpoint, and training continues from
+ * there. */
 static void falls_back_together(void **state)
 {
 	char path[P4D_PATH], file[P4D_PATH];
@@ -154,7 +154,7 @@ static void falls_back_together(void **state)
 	assert_non_null(strstr(s.warning, "rank-00002.safetensors"));
 	assert_non_null(strstr(s.warning, "expected"));
 
-	/* the damaged checkpoint must not become the latest again, whatever step comes next */
+	/* whatever step is saved next, the damaged checkpoint must not count as the latest again */
 	s.first = s.last = 3;
 	run_job(job, save_steps, &s);
 	assert_int_equal(count_in(s.dir, "abandoned-step-00000003"), 1);
@@ -195,10 +195,8 @@ static void resumes_on_another_layout(void **state)
 	close_job(job);
 }
 
-/*
- * Writes fail beyond a file size, as on a full disk. The test tries sizes from zero to almost the whole
- * checkpoint.
- */
+/* Writes fail at a file size limit, as on a full disk. The test tries limits from zero to nearly the size
+ * of the whole checkpoint. */
 static void full_disk_leaves_the_last_one(void **state)
 {
 	static const rlim_t limits[] = {0, 1, 100, 1000, 4096, 30000};
@@ -230,7 +228,7 @@ static void full_disk_leaves_the_last_one(void **state)
 		check_resumed(job, &s, 1);
 	}
 	assert_int_equal(s.warnings, 0);
-	/* with space again, saving continues and leaves no partial files */
+	/* when there is space again, saving works and leaves no partial files */
 	run_job(job, save_steps, &s);
 	run_job(job, resume, &s);
 	check_resumed(job, &s, 2);
@@ -257,7 +255,7 @@ static void one_rank_that_fails_fails_all(void **state)
 	job->rank[3].read_fails = false;
 	run_job(job, resume, &s);
 	check_resumed(job, &s, 1);
-	/* a directory that cannot be written is reported before training begins */
+	/* p4d reports a directory that it cannot write to before training begins */
 	write_file(in_directory("file"), "", 0);
 	s.dir = in_directory("file/below");
 	run_job(job, save_steps, &s);
@@ -268,8 +266,8 @@ static void one_rank_that_fails_fails_all(void **state)
 	close_job(job);
 }
 
-/* Files of a process that was killed while it wrote or removed them are cleared; files that are not p4d's
- * stay. */
+/* Partial files of a process that was killed while it wrote or removed a checkpoint are removed. Files of
+ * other programs stay. */
 static void leftovers_are_removed(void **state)
 {
 	static const char *const made[] = {"left/.partial-step-00000009", "left/.old-step-00000003",
@@ -296,7 +294,7 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(access(in_directory("left/.old-step-00000004/mine"), F_OK), 0);
 	assert_int_equal(count_in(dir, "step-"), 1);
 
-	/* leftovers also do not prevent the removal of the next checkpoint of that name */
+	/* such partial files must not prevent the removal of a later checkpoint with the same name */
 	s.first = 4;
 	s.last = 5;
 	s.keep = 1;
@@ -309,7 +307,7 @@ static void leftovers_are_removed(void **state)
 	close_job(job);
 }
 
-/* Another user put a symbolic link where the next checkpoint is written. */
+/* Another user has put a symbolic link under the name of the next checkpoint. */
 static void links_are_not_followed(void **state)
 {
 	char dir[160], elsewhere[160];
@@ -344,10 +342,8 @@ static void save_until_killed(const char *dir, uint64_t first, int ready)
 	_exit(1);
 }
 
-/*
- * A kill at any moment leaves the latest complete checkpoint sound, and no older than the one before the
- * kill.
- */
+/* If a process is killed at any moment, the latest checkpoint is complete, and is at least the last one
+ * that was complete before. */
 static void killed_at_any_moment(void **state)
 {
 	const char *dir = in_directory("killed");

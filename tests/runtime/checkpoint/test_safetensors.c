@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensor files: written and read back, torn at every byte, and the messages for malformed files. */
+/* Tensor files: written and read back, cut off at each byte, and malformed files with their messages. */
 #include "support/support.h"
 
 #include <json-c/json_c_version.h>
@@ -31,10 +31,8 @@ static p4d_safetensors *parse(const bytes *b)
 	return files;
 }
 
-/*
- * Files as other programs write them: blanks after the header, tensors in any order, an empty tensor, a
- * single number.
- */
+/* Files as other programs write them: blanks after the header, tensors in any order, an empty tensor, a
+ * tensor with one number. */
 static void foreign_file(void **state)
 {
 	bytes b = with_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[2,10]},"
@@ -107,7 +105,7 @@ cases[] = {
 #endif
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]}}",
      "no array \"shape\" of at most 8", 8},
-    /* the product 2^62 * 4 is 0 in 64 bits */
+    /* 2^62 * 4 bytes overflow to 0 in 64 bits */
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],\"data_offsets\":[0,0]}}",
      "tensor \"a\": has 0 bytes, which does not match its shape and dtype", 0},
     {A "[0]}}", "no \"data_offsets\" [begin, end]", 8},
@@ -197,7 +195,7 @@ static void written_and_read(void **state)
 		const bytes written = read_bytes(in_directory("two.safetensors"));
 		assert_non_null(memmem(written.data, written.size, "\"step\":\"12\"", 11));
 		const uint8_t *data = p4d_safetensors__find(files, "model.weight")->data;
-		/* data is aligned for the widest type in the mapped file */
+		/* in the mapped file, data is aligned for the widest type */
 		assert_int_equal((uintptr_t)data % 8, 0);
 		for (int j = 0; j < DATA; j++)
 			assert_int_equal(data[j], (uint8_t)(j * 7));
@@ -215,7 +213,7 @@ static void written_and_read(void **state)
 	}
 }
 
-/* Any change of the file is noticed; the header's checksum detects any changed bit. */
+/* p4d notices every changed byte of a file. The checksum of the header finds a changed bit. */
 static void damage_is_noticed(void **state)
 {
 	uint64_t checksum = write_two(in_directory("damaged"), DATA);
@@ -346,7 +344,7 @@ static void sharded(void **state)
 		assert_memory_equal(p4d_safetensors__find(files, "x")->data, "hi", 2);
 		assert_non_null(strstr(p4d_safetensors__find(files, "x")->file, "model/two.safetensors"));
 		assert_int_equal(p4d_safetensors__find(files, "model.weight")->bytes, 60);
-		/* tensors that are in a file, but not in the index */
+		/* tensors that a file has but the index does not */
 		assert_null(p4d_safetensors__find(files, "model.\"bias\""));
 		assert_int_equal(p4d_safetensors__verify(p4d_safetensors__find(files, "x"), &err), 0);
 		p4d_safetensors__close(files);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every collective and type, and messages, between 1 to 8 ranks on several nodes, compared with plain loops.
- */
+/* Each collective with each type, and messages, between 1 to 8 ranks on several nodes. Results are
+ * compared with plain loops. */
 #include "support/support.h"
 
 #include <math.h>
@@ -52,7 +51,8 @@ static p4d_group *group_of_all(p4d_world *world, uint32_t size)
 
 static const p4d_dtype types[] = {P4D_DT_BF16, P4D_DT_FP16, P4D_DT_FP32, P4D_DT_FP64};
 
-/* Rounds to `mantissa` bits after the leading one, by definition: the values of a 16-bit type. */
+/* Rounds to `mantissa` bits after the leading one, as a 16-bit type does. Written from the definition of
+ * rounding. */
 static double rounded(double x, int mantissa, int least_exponent)
 {
 	int exponent;
@@ -105,7 +105,8 @@ static void put(void *data, uint64_t i, double x, p4d_dtype type)
 	}
 }
 
-/* Element i of rank r's operand. Magnitudes differ, so that the last bits of a sum depend on the order. */
+/* Element i of rank r's operand. Elements differ in size, so the last bits of a sum depend on the order of
+ * addition. */
 static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 {
 	uint64_t state = i * 64 + r;
@@ -116,7 +117,7 @@ static double operand(uint32_t r, uint64_t i, p4d_dtype type)
 	return as_type(((double)a / 0x80000000u - 0.5) * (double)(1u << b % 8), type);
 }
 
-/* The only correct result: the sum in rank order, in fp32 or fp64, rounded once. */
+/* The only correct result: summed in rank order in fp32 or fp64, and rounded once. */
 static double reference(uint32_t size, uint64_t i, p4d_dtype type, p4d_reduction how)
 {
 	double sum = operand(0, i, type);
@@ -190,7 +191,7 @@ static int sums(p4d_group *g, uint32_t rank, uint32_t size, uint64_t count, p4d_
 	TRY(p4d_comm_reduce_scatter(g, shard, data, count, type, err));
 	CHECK(holds(shard, size, rank * count, count, type, P4D_SUM) && untouched(shard, bytes));
 	CHECK(!memcmp(data, copy, size * bytes));
-	/* the shard is in its place in the input */
+	/* the input's own place for this shard may also be the output */
 	TRY(p4d_comm_reduce_scatter(g, data + rank * bytes, data, count, type, err));
 	CHECK(!memcmp(data + rank * bytes, shard, bytes) && untouched(data, size * bytes));
 	free(shard);
@@ -233,7 +234,7 @@ static int copies(p4d_group *g, uint32_t rank, uint32_t size, uint64_t bytes, p4
 
 static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
-	/* sizes around a cache line, the elements that one step sums, and a slot */
+	/* numbers of elements just above a cache line, the elements of one summation step, and a slot */
 	static const uint64_t counts[] = {0, 1, 3, 17, 1025, 9001};
 	static const uint64_t more_bytes = 300001;
 	p4d_group *g = group_of_all(world, size);
@@ -244,7 +245,7 @@ static int all_collectives(p4d_world *world, uint32_t rank, uint32_t size, p4d_e
 		TRY(copies(g, rank, size, counts[c], err));
 		TRY(p4d_comm_barrier(g, err));
 	}
-	/* sizes of several slots, scratch buffers and rings */
+	/* bytes of several slots, scratch buffers and rings */
 	TRY(sums(g, rank, size, more_bytes / 4, P4D_DT_FP32, err));
 	TRY(copies(g, rank, size, more_bytes, err));
 	p4d_group_close(g);
@@ -280,7 +281,7 @@ static int special_values(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	x[0] = rank ? 1 : NAN;
 	TRY(p4d_comm_all_reduce(g, x, 1, P4D_DT_FP32, P4D_MAX, err));
 	CHECK(isnan(x[0]));
-	/* groups that are refused locally, without communication */
+	/* wrong groups are refused by each rank alone, without communication */
 	wrong_groups(world, rank, size);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_INT32, P4D_SUM, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	CHECK(p4d_comm_all_reduce(g, x, 1, P4D_DT_BF16, P4D_MAX, &wrong) < 0 && wrong.code == P4D_E_VALUE);
@@ -303,7 +304,7 @@ static void test_special_values(void **state)
 	assert_true(forked_finish(&f, 30) && forked_all_well(&f));
 }
 
-/* Every rank sends to every rank, itself included, on all channels, before any rank receives. */
+/* All ranks send to all ranks, including themselves, on all channels, before any rank receives. */
 static int flood(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	static const uint64_t sizes[P4D_CHANNELS] = {1500007, 0, 5, 300000};
@@ -341,7 +342,7 @@ static void test_messages(void **state)
 	everywhere(flood);
 }
 
-/* Sends more small messages than may be in flight: they arrive in order, and none is lost. */
+/* Sends more small messages than may be in flight. They must arrive in order, and none may be lost. */
 static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { MANY = 5 * P4D_SENDS };
@@ -365,7 +366,7 @@ static int queue(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		TRY(p4d_comm_send_wait(g, 1, 2, ticket, err));
 		CHECK(p4d_comm_send_wait(g, 1, 2, ticket + 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	}
-	/* messages to the rank itself: an empty queue, then a full one */
+	/* messages to the own rank: first with an empty queue, then with a full one */
 	CHECK(p4d_comm_recv(g, rank, 0, data[0], 1, &wrong) < 0 && wrong.code == P4D_E_VALUE);
 	for (uint32_t i = 0; i < P4D_SENDS; i++)
 		TRY(p4d_comm_send(g, rank, 0, data[i], 1, &ticket, err));
@@ -391,7 +392,7 @@ static void test_many_messages(void **state)
 	}
 }
 
-/* The linker replaces every allocation of the library by these functions. */
+/* The linker replaces the library's allocations by these functions, which count them. */
 static unsigned long allocations;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -418,10 +419,8 @@ void *__wrap_realloc(void *old, size_t size)
 	return __real_realloc(old, size);
 }
 
-/*
- * Rows, columns and all of a grid, in the same random order on all ranks. Groups share their ranks' slots and
- * connections, and roots change, so some ranks run ahead of others.
- */
+/* Groups for the rows, columns and all ranks of a grid, used in the same random order on all ranks. The
+ * groups share slots and connections. Roots change, so some ranks run ahead of others. */
 static int grid(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { ROUNDS = 400 };

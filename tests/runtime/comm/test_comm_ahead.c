@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages that arrive while their sender computes: rings and their sizes. */
+/* Messages that arrive while the sender computes: the rings that hold them, and the sizes of rings. */
 #include "support/support.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ static void test_sizes(void **state)
 	p4d_shm__size(&node, MESSAGE);
 	assert_int_equal(node.ring_bytes, 4 * MESSAGE);
 	assert_int_equal(node.bytes - small, 2 * 2 * P4D_NODE_CHANNELS * (node.ring_bytes - P4D_RING_BYTES));
-	/* the size is limited by the address space, however many rings and however long */
+	/* whatever the number and length of rings, their size is limited by the address space */
 	node.count = P4D_NODE_RANKS;
 	const uint64_t long_ones[] = {(uint64_t)1 << 30, (uint64_t)1 << 60, UINT64_MAX};
 	for (size_t i = 0; i < sizeof(long_ones) / sizeof(*long_ones); i++) {
@@ -37,7 +37,8 @@ static void test_sizes(void **state)
 	}
 }
 
-/* A stream in chunks of any size, through a ring that is sometimes full and sometimes empty. */
+/* A stream that passes through a ring in chunks of any size. The ring is sometimes full and sometimes
+ * empty. */
 static void test_ring(void **state)
 {
 	int eventfds[2] = {-1, -1}; /* no rank sleeps, so nothing is written to these */
@@ -74,7 +75,7 @@ static void test_ring(void **state)
 
 static _Atomic int *arrived; /* memory that the ranks share */
 
-/* Rank 0 makes no call of the library while rank 1 receives the messages of rank 0. */
+/* Rank 1 receives rank 0's messages while rank 0 does not call the library. */
 static int hand_over(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const uint32_t both[] = {0, 1};

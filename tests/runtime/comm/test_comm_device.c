@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups on devices: every call with both transports, the choice of a transport, and NCCL itself. */
+/* Groups on devices: all calls with both transports, the choice of the transport, and NCCL itself. */
 #include "support/support.h"
 
 #include "comm/transport/nccl_library.h"
@@ -9,9 +9,8 @@ enum { MOST = 300001, MEMORY = 32 << 20 };
 
 static p4d_transport_kind kind;
 
-/*
- * A group of all ranks on the device: collectives on the stream of operations, and messages on two channels.
- */
+/* A group of all ranks on the device. It has collectives on the stream of operations, and messages on two
+ * channels. */
 typedef struct bench {
 	transports_rank rank;
 	p4d_group *group, *async;
@@ -54,7 +53,7 @@ static void bench_close(bench *b)
 	transports_close(&b->rank);
 }
 
-/* ---- small integers, whose sums are exact in every type and order ---- */
+/* ---- small integers: their sums are exact in each type, in any order ---- */
 
 static const p4d_dtype types[] = {P4D_DT_BF16, P4D_DT_FP32, P4D_DT_FP64};
 
@@ -82,7 +81,7 @@ static void put(uint8_t *data, uint64_t i, float x, p4d_dtype type)
 	       width(type));
 }
 
-/* Space for numbers, with two guards at the end. */
+/* Memory for numbers, with two guard numbers at the end. */
 static uint8_t *block(void)
 {
 	static uint8_t blocks[2][8 * MOST];
@@ -104,7 +103,7 @@ static bool holds(bench *b, uint64_t at, const void *wanted, uint64_t bytes)
 	return !memcmp(found, wanted, bytes);
 }
 
-/* Elements first .. first+count-1 of `rank`, or, if rank == size, of all ranks combined. */
+/* Elements first .. first+count-1 of `rank`'s data; if rank == size, of the sum over all ranks. */
 static uint8_t *elements(const bench *b, uint32_t rank, uint64_t first, uint64_t count, p4d_dtype type,
 			 p4d_reduction how)
 {
@@ -218,10 +217,8 @@ static void test_collectives(void **state)
 
 /* ---- messages ---- */
 
-/*
- * Sends messages around the ring on both channels, and to the rank itself: more than may be in flight. It
- * reuses buffers immediately.
- */
+/* Sends more messages around the ring, and to the rank itself, than may be in flight, on both channels. It
+ * reuses buffers immediately. */
 static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { ROUNDS = 3 * P4D_SENDS, BYTES = 30000, INCOMING = 16 << 20 };
@@ -246,8 +243,8 @@ static int ring(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 		d->zero(d, b.memory, 2 * BYTES);
 		CHECK(holds(&b, INCOMING, elements(&b, from, round, BYTES, P4D_DT_BF16, P4D_SUM), 2 * BYTES));
 	}
-	/* errors: no message, an unknown member or channel, and a receive from the rank itself before it
-	 * sent */
+	/* calls that fail: a receive without a message, an unknown member or channel, and a receive from
+	 * the rank itself before it has sent */
 	TRY(p4d_comm_send(b.group, next, 0, b.memory, 0, &ticket[0], err));
 	TRY(p4d_comm_recv(b.group, before, 0, b.memory, 0, err));
 	CHECK(p4d_comm_send(b.group, size, 0, b.memory, 1, &ticket[0], &wrong) < 0 &&
@@ -271,7 +268,7 @@ static void test_messages(void **state)
 	everywhere(ring);
 }
 
-/* If one of several sends was received, that send is done, whatever their order. */
+/* p4d_comm_send_wait_any returns a send that was received, whichever of the sends it is. */
 static int any(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	/* sends more than may be in flight before any rank receives */
@@ -325,7 +322,8 @@ static void test_any(void **state)
 
 /* ---- asynchronous collectives ---- */
 
-/* Collectives start after operations queued before, do not block later ones, and are awaited by number. */
+/* A collective starts after the operations that were queued before it. It does not block later operations,
+ * and can be awaited by its number. */
 static int beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	enum { COUNT = 1000, ROUNDS = 40 };
@@ -437,7 +435,7 @@ static void test_choice(void **state)
 	}
 }
 
-/* A group of one rank copies on its device, and has no communicator. */
+/* A group of one rank copies on its device. It has no communicator. */
 static int alone(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const float x[2] = {3, 4};
@@ -465,7 +463,8 @@ static void test_alone(void **state)
 	assert_true(forked_finish(&f, 30) && forked_all_well(&f));
 }
 
-/* A library that is not NCCL; and NVIDIA's, where installed, which returns its version without a GPU. */
+/* A library that is not NCCL, and NVIDIA's NCCL if it is installed. Both return their version without a
+ * GPU. */
 static void test_library(void **state)
 {
 	p4d_nccl *nccl;

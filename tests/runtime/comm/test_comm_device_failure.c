@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Failures of NCCL, and of ranks that others wait for on their devices: all ranks end, and all name the same
- * cause.
- */
+/* Failures of NCCL, and failures of ranks that others wait for on their devices. All ranks must end, and
+ * name the same cause. */
 #include "support/support.h"
 
 #include <signal.h>
@@ -13,14 +11,14 @@
 enum { COUNT = 1000, VICTIM = 1, RANKS = 3 };
 
 static p4d_layout layout;
-/* After an error, a thread that opens NCCL may still use the device. So the device outlives all calls, as
- * in p4d-train. */
+/* A thread that opens NCCL may still use the device after an error. The device therefore lives longer than
+ * all calls, as in p4d-train. */
 static transports_rank own;
 static const char *broken_call;
 static unsigned broken_after;
 static fake_nccl_fault broken_how;
 
-/* A rank with an error of its own tells all others, as in p4d-train. */
+/* A rank that fails by itself tells all other ranks, as in p4d-train. */
 static int end(p4d_world *world, p4d_error *err)
 {
 	p4d_error why;
@@ -49,7 +47,7 @@ static int sum_on(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err
 	own.device.zero(&own.device, memory, COUNT * sizeof(float));
 	for (;;) {
 		TRY(p4d_comm_all_reduce(g, memory, COUNT, P4D_DT_FP32, P4D_SUM, err));
-		/* while the host waits in this call, only the device's watch polls the world */
+		/* while the host waits here, only the device's watch function polls the world */
 		TRY(own.device.sync(&own.device, err));
 	}
 }
@@ -59,7 +57,7 @@ static int sum_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_erro
 	return sum_on(world, rank, size, err) < 0 ? end(world, err) : 0;
 }
 
-/* The victim reports NCCL's error, and all others what the victim reported. */
+/* The victim must report NCCL's error, and all other ranks must report the victim's error. */
 static void all_say(forked *f, const char *why)
 {
 	char told[600];
@@ -132,7 +130,8 @@ static void kill_victim(forked *f, int size, useconds_t after)
 	all_blame(f, size);
 }
 
-/* Kills ranks at any moment: while communicators open, and while hosts wait for their devices. */
+/* Kills ranks at random moments: while communicators are being opened, and while hosts wait for their
+ * devices. */
 static void test_killed(void **state)
 {
 	uint64_t draw = 11;
@@ -147,7 +146,7 @@ static void test_killed(void **state)
 	}
 }
 
-/* The rank is killed while another waits for it inside NCCL, which would wait forever. */
+/* Kills a rank while another rank waits for it inside NCCL, which would wait forever. */
 static void test_killed_while_opening(void **state)
 {
 	forked f;
@@ -161,7 +160,8 @@ static void test_killed_while_opening(void **state)
 	kill_victim(&f, RANKS, 100000);
 }
 
-/* A rank whose NCCL fails before it hears of the ended rank still names that rank. */
+/* NCCL fails on this rank before the rank learns that another has ended. It must name the ended rank
+ * nevertheless. */
 static int sum_once(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	if (rank == VICTIM)
@@ -186,7 +186,7 @@ static void nothing(void)
 {
 }
 
-/* Training with more layers than fit in a device's queue, where a host without pacing would block. */
+/* Training with more layers than a device's queue has room for. Without pacing, the host would block. */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_trainer *trainer;
@@ -206,7 +206,8 @@ static int train_and_tell(p4d_world *world, uint32_t rank, uint32_t size, p4d_er
 	return train(world, rank, size, err) < 0 ? end(world, err) : 0;
 }
 
-/* A trainer that fails to open leaves work that never ends, on the stream of operations or on another. */
+/* If opening a trainer fails, work that never ends may remain on the stream of operations or on another
+ * stream. */
 static void test_errors_while_a_trainer_opens(void **state)
 {
 	static const struct {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Failures between ranks: while they join, because a rank dies or leaves early, or because calls do not
- * match. All ranks report the cause, in time.
- */
+/* Failures between ranks: ranks fail while they join, die, leave early, or make different calls. All ranks
+ * must report the cause within a time limit. */
 #include "support/comm_failures.h"
 
 /* Makes all kinds of calls, until one fails. */
@@ -33,7 +31,7 @@ static int busy(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	}
 }
 
-static double slowest; /* the longest time until a rank noticed, in seconds */
+static double slowest; /* the longest time, in seconds, until a rank noticed a failure */
 
 static void check_blame(const forked *f, uint32_t victim, double since, const char *why)
 {
@@ -88,7 +86,7 @@ static void test_killed(void **state)
 	print_message("the last rank noticed after %.3f s\n", slowest);
 }
 
-/* Kills ranks at any moment of the start, including rank 0. */
+/* Kills ranks, including rank 0, at random moments while they start. */
 static void test_killed_while_joining(void **state)
 {
 	enum { ROUNDS = 12, AT_ONCE = 3 };
@@ -116,7 +114,8 @@ static void test_killed_while_joining(void **state)
 	}
 }
 
-/* Rank 1 aborts. Rank 0 waits for it, rank 2 waits for rank 0, and rank 3 computes and polls now and then. */
+/* Rank 1 aborts. Rank 0 waits for rank 1, rank 2 waits for rank 0, and rank 3 computes and polls from time
+ * to time. */
 static int abort_one(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -156,7 +155,7 @@ static void test_abort(void **state)
 	}
 }
 
-/* Messages arrive although the sender has left; no rank waits for others. */
+/* A message arrives even if its sender has left. Ranks do not wait for others at the end. */
 static int leave_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -242,10 +241,11 @@ static int be_stopped(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return p4d_comm_barrier(g, err);
 }
 
-/* Time limit of a step. Within 3/4 to 9/10 of it all ranks must have reported, also on a busy machine. */
+/* Time limit of a step. All ranks must have reported after 3/4 to 9/10 of it, even on a busy machine. */
 #define STEP_SECONDS 8
 
-/* One rank is stopped for good, one computes and polls now and then, and the others wait for the first. */
+/* Rank 1 is stopped for good. Rank 3 computes and polls from time to time. The other ranks wait for rank
+ * 1. */
 static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -262,7 +262,7 @@ static int hang(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return p4d_comm_barrier(g, err);
 }
 
-/* All ranks name the one that hangs, and no other. A rank that is only slow is not taken for hanging. */
+/* All ranks name the rank that hangs, and no other one. A slow rank does not count as hanging. */
 static void test_hung(void **state)
 {
 	const uint32_t *places[] = {NULL, two_by_two, apart};
@@ -276,14 +276,14 @@ static void test_hung(void **state)
 	for (int i = 0; i < 3; i++) {
 		forked *f = &all[i];
 		const double given_up = forked_now() + 0.9 * STEP_SECONDS;
-		assert_false(
-		    forked_finish(f, i ? 1 : 2 * STEP_SECONDS)); /* the stopped rank has to be killed */
+		assert_false(forked_finish(f, i ? 1 : 2 * STEP_SECONDS)); /* ends the stopped rank, which must
+									   * be killed */
 		check_blame(f, 1, given_up, "hangs in step 12: process ");
 		assert_null(strstr(f->ends[0].err.text, "others"));
 	}
 }
 
-/* A rank is slower than expected, but alive: the rank that waits for it decides what to do. */
+/* A rank is slower than expected, but alive. The rank that waits for it decides what to do. */
 static int be_slow(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	p4d_group *g;
@@ -312,7 +312,7 @@ static void test_slow(void **state)
 	assert_true(forked_finish(&f, 5 * STEP_SECONDS) && forked_all_well(&f));
 }
 
-/* This test's ranks start before all other tests, and are checked after them. */
+/* These ranks start before all other tests, and the last test checks them, because they take long. */
 static forked stopped;
 static double stopped_since;
 
@@ -338,7 +338,7 @@ static void test_stopped(void **state)
 	assert_true(forked_finish(&stopped, 20) && forked_all_well(&stopped));
 }
 
-/* The number of names of this session in /dev/shm, where other processes may have names, too. */
+/* Number of this session's names in /dev/shm. Other processes may also have names there. */
 static int names(const char *session)
 {
 	DIR *dir = opendir("/dev/shm");
@@ -351,7 +351,8 @@ static int names(const char *session)
 	return count;
 }
 
-/* All ranks are killed at once, during and after the start. Another session's memory stays unchanged. */
+/* Kills all ranks at the same time, during their start and later. Shared memory of another session must
+ * stay. */
 static void test_nothing_left(void **state)
 {
 	char name[96];

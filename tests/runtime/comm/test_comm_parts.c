@@ -52,7 +52,7 @@ static void test_unusable_settings(void **state)
 
 static const p4d_comm_key one_key = {{1, ~(uint64_t)1}};
 
-/* The expected hashes are OpenSSL's (mac SIPHASH) for the key 1, ~1. */
+/* The expected hashes were made by OpenSSL (mac SIPHASH) with the key 1, ~1. */
 static void test_mac(void **state)
 {
 	uint8_t message[64];
@@ -116,8 +116,8 @@ static void test_addresses(void **state)
 		assert_false(p4d_rendezvous__is_loopback(others[i]));
 }
 
-/* A host name that means loopback on rank 0's host, as with "127.0.1.1 h1" in /etc/hosts, but not on the
- * others. */
+/* On rank 0's host, this host name means loopback, as with "127.0.1.1 h1" in /etc/hosts. On the other
+ * hosts it does not. */
 static void test_listens_on_one_address(void **state)
 {
 	const char *const launchers[] = {"", "192.0.2.1", "0x7f.2"};
@@ -144,7 +144,8 @@ static void test_listens_on_one_address(void **state)
 	}
 }
 
-/* Every 16-bit number round-trips; ties go to even, overflow to infinity. */
+/* All 16-bit numbers survive a conversion to fp32 and back. Ties go to even, and large numbers become
+ * infinity. */
 static void test_sixteen_bits(void **state)
 {
 	(void)state;
@@ -186,7 +187,7 @@ static void test_sixteen_bits(void **state)
 	assert_int_equal(out[0], 0x7f80);
 }
 
-/* A sum is rounded once: 256 + 1 + 1 is 258 in bf16, although 256 + 1 alone is 256. */
+/* A sum is rounded only at its end: 256 + 1 + 1 is 258 in bf16, although 256 + 1 alone rounds to 256. */
 static void test_rounded_once(void **state)
 {
 	uint16_t a = 0x4380, one = 0x3f80, sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers and addresses of ranks, and the key that they share: from Slurm's environment, a file and the
+/* The numbers, addresses and shared key of ranks, from Slurm's environment, from a file and from the
  * command line. */
 #include "support/support.h"
 
@@ -25,7 +25,7 @@ static const struct {
 };
 static const char *changed, *changed_to, *also, *also_to;
 
-/* A valid environment with up to two variables changed (NULL: unset). */
+/* A valid environment in which up to two variables are changed (NULL: unset). */
 static char *environment(const char *name)
 {
 	if (changed && !strcmp(name, changed))
@@ -65,7 +65,7 @@ static void test_slurm(void **state)
 	assert_int_equal(r.ports, 4);
 	assert_true(r.join_seconds > 0 && r.idle_seconds >= 3);
 
-	/* outside of job steps, only the old names of the variables are set */
+	/* outside of job steps, Slurm sets only the old names of the variables */
 	also = "SLURM_NTASKS";
 	also_to = "16";
 	assert_int_equal(with("SLURM_STEP_NUM_TASKS", NULL, &r, &err), 0);
@@ -169,7 +169,7 @@ static void test_slurm_malformed(void **state)
 			fail_msg("%s=%s: %d %s", wrong[i].name, wrong[i].value, err.code, err.text);
 		assert_memory_equal(&r, &before, sizeof(r));
 	}
-	/* a message does not contain a malformed key, either */
+	/* a message must not contain the key, even if it is malformed */
 	with("P4D_JOB_KEY", "00112233445566zz", &r, &err);
 	assert_null(strstr(err.text, "0011"));
 }
@@ -206,10 +206,8 @@ static void test_slurm_keys(void **state)
 	assert_memory_not_equal(&joins[0], &joins[1], sizeof(joins[0]));
 }
 
-/*
- * Information that others can know cannot replace a key: ranks on one node use its sockets, and ranks on
- * several nodes need a secret.
- */
+/* Data that others can know is no key. Ranks on one node then use its local sockets, and ranks on several
+ * nodes need a secret. */
 static void test_slurm_without_key(void **state)
 {
 	p4d_ranks r, other;

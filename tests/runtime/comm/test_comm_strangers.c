@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Other runs, other users, and ports in use, while ranks connect. */
+/* Other runs, other users and occupied ports while ranks connect. */
 #include "support/comm_failures.h"
 
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ static void test_missing(void **state)
 	}
 }
 
-/* Limits the files to what the listener and a few ports need. */
+/* Limits open files to those that the listener and a few ports need. */
 static void few_files(p4d_ranks *ranks)
 {
 	const int next = dup(0);
@@ -124,7 +124,7 @@ static void test_not_ours(void **state)
 	}
 }
 
-/* Two jobs with the same ports, and connections that send nothing or random bytes. */
+/* Two jobs use the same ports. Other processes connect and send nothing or random bytes. */
 static void test_crowded_ports(void **state)
 {
 	enum { OTHERS = 5 };
@@ -196,7 +196,7 @@ static int connect_local(const char *name)
 	return -1;
 }
 
-/* Connections that send nothing wait beside the ranks, and do not hold them up. */
+/* Connections that send nothing stay open, but do not delay the ranks. */
 static void test_silent_strangers(void **state)
 {
 	enum { STRANGERS = 12 };
@@ -231,10 +231,8 @@ static void forget_key(p4d_ranks *ranks)
 	memset(&ranks->key, (int)ranks->rank, sizeof(ranks->key));
 }
 
-/*
- * Takes the first name, as another user if this test may. Writes one byte to report that rank 0 gave it no
- * key. Gives a key of its own to every process that asks, until it is killed.
- */
+/* Takes the first socket name, as another user if this process may. Writes a byte to report that rank 0
+ * gave it no key. Then gives a key of its own to each process that asks, until it is killed. */
 static pid_t be_another_user(const char *socket_name, int ready, int asked)
 {
 	pid_t pid = fork();
@@ -251,7 +249,7 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) == 0 &&
 	      listen(fd, 16) == 0);
 	CHECK(write(ready, &byte, 1) == 1);
-	/* rank 0 uses the next name by now */
+	/* rank 0 has moved to the next name */
 	CHECK(read(asked, &byte, 1) == 1);
 	snprintf(name, sizeof(name), "%s.1", socket_name);
 	int to = connect_local(name);
@@ -262,7 +260,7 @@ static pid_t be_another_user(const char *socket_name, int ready, int asked)
 	_exit(FORKED_WRONG);
 }
 
-/* Without a configured key, rank 0 gives one to processes of its own user, and to no others. */
+/* If no key is configured, rank 0 gives its key to processes of its own user only. */
 static void test_key_of_one_node(void **state)
 {
 	int ready[2], asked[2];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The orders in which samples are drawn: each element once, all orders equally likely, and the same in every
- * version.
- */
+/* The order in which samples are drawn. It has each element once, all orders are equally likely, and it
+ * never changes between versions. */
 #include "support/support.h"
 
 #include "data/permutation.h"
@@ -22,7 +20,7 @@ static void permutations_are_bijections(void **state)
 			seen[to] = true;
 		}
 	}
-	/* far above the size of any table */
+	/* far more elements than a table could have */
 	const uint64_t large = ((uint64_t)1 << 62) - 7;
 	p4d_permutation__init(&p, large, 5);
 	uint64_t last = 0;
@@ -33,7 +31,7 @@ static void permutations_are_bijections(void **state)
 	}
 }
 
-/* The order may not change between versions or machines, because resuming depends on it. */
+/* The order must not change between versions or machines, because a resumed run continues in it. */
 static void permutation_is_pinned(void **state)
 {
 	static const uint64_t small[10] = {0, 9, 8, 3, 6, 2, 5, 1, 7, 4};
@@ -58,8 +56,8 @@ static double chi_square(const unsigned *count, unsigned cells, double expected)
 	return sum;
 }
 
-/* All 120 orders of five elements are equally likely; so are every place of an element, and every
- * neighbour. */
+/* All 120 orders of five elements are equally likely. So is each place of an element, and each pair of
+ * neighbours. */
 static void permutations_are_uniform(void **state)
 {
 	enum { KEYS = 24000, SIZE = 300 };

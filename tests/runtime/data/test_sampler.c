@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokens of samples: each token once per pass, in random order, the same in every layout. */
+/* The tokens of samples: each token once per pass, in random order, and the same in every layout. */
 #include "support/support.h"
 
 #include "data/blend.h"
 #include "data/sampler.h"
 #include "support/token_files.h"
 
-/* A token is document * PLACES + place in the document, so it shows where it comes from. */
+/* A token's number is document * PLACES + place, so it shows where the token comes from. */
 enum { DOCUMENTS = 200, PLACES = 1000, VOCABULARY = DOCUMENTS * PLACES, SEQ_LEN = 32 };
 
 /* With a mask, every third token is not trained on. */
@@ -70,7 +70,7 @@ static void fill(p4d_sampler *sampler, uint64_t first, uint64_t count, uint64_t 
 		fail_msg("%s", err.text);
 }
 
-/* A batch with everything that can be requested. */
+/* A batch with all arrays that a caller can request. */
 typedef struct batch {
 	int32_t tokens[64 * SEQ_LEN], labels[64 * SEQ_LEN], positions[64 * SEQ_LEN], documents[64 * SEQ_LEN];
 } batch;
@@ -80,7 +80,8 @@ static p4d_samples all_of(batch *b)
 	return (p4d_samples){b->tokens, b->labels, b->positions, b->documents};
 }
 
-/* In a pass, every token is an input at most once, and only the remainder of the pass is missing. */
+/* In a pass, each token is an input at most once. Only the remainder, which does not fill a sample, is
+ * missing. */
 static void a_pass_sees_each_token_once(void **state)
 {
 	static unsigned seen[VOCABULARY];
@@ -104,7 +105,7 @@ static void a_pass_sees_each_token_once(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Compares labels, positions and documents of a sample with what its tokens encode. */
+/* Compares labels, positions and documents of a sample with those that its tokens encode. */
 static void check_sample(const batch *b, const p4d_sampler_options *options)
 {
 	int32_t ordinal = 0, start = 0;
@@ -152,7 +153,7 @@ static void samples_are_documents_in_a_row(void **state)
 	}
 }
 
-/* Every third label of the same samples is masked. */
+/* For each third token, the label is masked; the samples are otherwise the same. */
 static void masked_labels_are_none(void **state)
 {
 	p4d_sampler *plain = open_with(in_directory("a"), &usual),
@@ -182,7 +183,8 @@ static void masked_labels_are_none(void **state)
 	p4d_sampler_close(masked);
 }
 
-/* A sequence has whole documents, except those longer than a sequence. Each document occurs once per pass. */
+/* A sequence has only whole documents, except a document that is longer than a sequence. A pass has each
+ * document once. */
 static void packed_documents_are_whole(void **state)
 {
 	p4d_sampler_options options = usual;
@@ -219,7 +221,8 @@ static void packed_documents_are_whole(void **state)
 				lengths[document] += pass == 0;
 				tokens++;
 			}
-			/* the chunks of a ring of two ranks are those of the whole sequence */
+			/* with context parallelism over two ranks, a rank has its chunks of the whole
+			 * sequence */
 			fill(sampler, pass * samples + k, 1, 1, 2, &parts);
 			assert_memory_equal(again.labels, b.labels + SEQ_LEN / 4,
 					    SEQ_LEN / 2 * sizeof(*b.labels));
@@ -253,7 +256,7 @@ static void scatter_all(batch *whole, const batch *part, uint64_t sample, uint64
 	scatter(whole->documents + to, part->documents + from, rank, cp);
 }
 
-/* The union over all ranks and micro-batches of any layout is the batch of one rank. */
+/* For each layout, the batches of all ranks and micro-batches together are the batch of one rank. */
 static void layouts_see_the_same_batch(void **state)
 {
 	enum { GLOBAL = 16, CONSUMED = 740 };
@@ -322,7 +325,7 @@ static void samples_have_no_history(void **state)
 	p4d_sampler_close(sampler);
 }
 
-/* Samples that differ in data, order, weights, or split have different hashes. */
+/* Samples with other data, order, weights or split have another hash. */
 static void hashes_tell_apart(void **state)
 {
 	enum { KINDS = 8 };
@@ -357,7 +360,7 @@ static void hashes_tell_apart(void **state)
 	}
 }
 
-/* Every seed and every pass has its own order. */
+/* The order differs between seeds and between passes. */
 static void orders_differ(void **state)
 {
 	static batch first, second;
@@ -389,7 +392,7 @@ static void mark_documents(const p4d_sampler_options *options, bool *seen)
 	p4d_samples out = all_of(&b);
 	p4d_sampler *sampler = open_with(in_directory("a"), options);
 
-	/* two passes: the remainder of the first is used in the second */
+	/* the second pass also uses the tokens that were left over in the first one */
 	for (uint64_t k = 0; k < 2 * p4d_sampler_samples(sampler); k++) {
 		fill(sampler, k, 1, 0, 1, &out);
 		for (int i = 0; i < SEQ_LEN; i++)
@@ -434,7 +437,7 @@ static void shares_of_a_blend(void **state)
 	assert_int_equal(p4d_blend__deal(&blend, &err), 0);
 	for (uint64_t k = 0; k < 3 * P4D_BLEND_PERIOD; k++) {
 		unsigned source = p4d_blend__source(&blend, k, &index);
-		/* each source's samples come in order, none left out */
+		/* the samples of each source come in order, and none is left out */
 		assert_int_equal(index, expected[source]++);
 		for (unsigned i = 0; k < P4D_BLEND_PERIOD && i < 3; i++) {
 			double share = blend.weight[i] * (double)(k + 1);
@@ -485,7 +488,7 @@ static void what_is_refused(void **state)
 	options.validation = 0;
 	options.validate = true;
 	refuse(in_directory("a"), &options, P4D_E_VALUE, "the validation fraction is 0");
-	/* an llm.c file, which does not mark where documents begin */
+	/* a file of llm.c does not mark where documents begin */
 	bytes plain = {.size = 0};
 	put(&plain, 20240520, 4);
 	put(&plain, 1, 4);

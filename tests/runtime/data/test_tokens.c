@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token files: what is read from valid files, and the error for each kind of invalid file. */
+/* Token files: the content of valid files, and the error for each kind of invalid file. */
 #include "support/support.h"
 
 #include "data/tokens.h"
@@ -8,7 +8,7 @@
 enum { SEQUENCES = 3, BOUNDS = 3 };
 static const p4d_tokens_options usual = {300, P4D_NO_DELIMITER};
 
-/* Documents {7, 8, 9} as two sequences, and {299}: written by hand, in Megatron-LM's format. */
+/* The documents {7, 8, 9}, in two sequences, and {299}, written by hand in Megatron-LM's format. */
 static bytes good_index(unsigned type, unsigned width)
 {
 	bytes b = {.size = 0};
@@ -69,7 +69,7 @@ static void every_integer_type(void **state)
 	}
 }
 
-/* The modes of multimodal data may follow at the end of the index. */
+/* The index of multimodal data has modes at its end. p4d skips them. */
 static void modes_are_skipped(void **state)
 {
 	bytes index = good_index(8, 2), data = good_data(2);
@@ -263,7 +263,7 @@ static void llmc_files(void **state)
 		assert_int_equal(p4d_tokens__read(tokens, 0, 8, out, &err), 0);
 		assert_true(out[0] == 50 && out[2] == 2 && out[7] == 4);
 		p4d_tokens__close(tokens);
-		/* without a delimiter, or with one that is not at the start */
+		/* there is no delimiter, or the first token is not one */
 		assert_int_equal(p4d_tokens__parse(&tokens, "t", NULL, 0, data.data, data.size, &usual, &err),
 				 0);
 		assert_int_equal(p4d_tokens__documents(tokens), 1);
@@ -344,7 +344,7 @@ static void files_that_cannot_be_opened(void **state)
 		assert_int_equal(p4d_tokens__open(&tokens, in_directory(names[i]), &usual, &err), 0);
 		p4d_tokens__close(tokens);
 	}
-	/* if there is an index, it decides, even if the first tokens are llm.c's magic */
+	/* with an index, a file is not read as llm.c's, even if its first tokens are llm.c's magic number */
 	data.size = 0;
 	put(&data, 20240520, 8);
 	p4d_tokens_options options = {65536, P4D_NO_DELIMITER};
@@ -354,7 +354,7 @@ static void files_that_cannot_be_opened(void **state)
 	p4d_tokens__close(tokens);
 }
 
-/* The reader reads what the writer wrote, for both token widths. */
+/* For both widths of tokens, the reader returns what the writer was given. */
 static void written_and_read(void **state)
 {
 	static const uint64_t vocabularies[] = {257, 65536, 65537, (uint64_t)INT32_MAX + 1};

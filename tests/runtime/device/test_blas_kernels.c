@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels that OpenBLAS chooses on a processor that it does not know. */
+/* The kernels that p4d makes OpenBLAS use on a processor that OpenBLAS does not know. */
 #include "support/support.h"
 
 #include "device/cpu/blas_kernels.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of the device under test, compared with the cpu device: by p4d's own kernels, with heads of all
- * widths and with full and partial tiles; and fused, on a rank's blocks without and with context parallelism.
- * Where attention is not fused, p4d says why.
+ * Attention of the device under test, compared with the cpu device. p4d's own kernels are tested with
+ * heads of all widths and with full and partial tiles. Fused attention is tested on a rank's blocks,
+ * without and with context parallelism. If p4d does not use fused attention, it must give the reason.
  */
 #include "support/support.h"
 
@@ -16,11 +16,12 @@ enum { SM = 0 }; /* any GPU */
 enum { SM = 90 };
 #endif
 
-/* Which keys a rank's queries see: without context parallelism, in a ring, or gathered. */
+/* Which keys a rank's queries see: all without context parallelism; in a ring its own, earlier or later
+ * ones; or gathered keys. */
 typedef enum sight { WHOLE, OWN, EARLIER, LATER, GATHERED } sight;
 enum { CP = 4, CP_RANK = 1, BEYOND = 64 };
 
-/* Where piece i of a rank's two pieces begins in its sequence. */
+/* The position in its sequence at which chunk i (0 or 1) of a rank begins. */
 static int32_t chunk_at(uint64_t rank, uint64_t i, uint64_t chunk)
 {
 	return (int32_t)((i ? 2 * CP - 1 - rank : rank) * chunk);
@@ -93,8 +94,11 @@ static void set_positions(kernel_run *run, sight what, p4d_attention_shape *s)
 		s->key_position = chunks_of(run, what == EARLIER ? 0 : CP - 1, chunk);
 }
 
-/* Gives the cuda device exactly this many bytes of workspace, followed by other memory. Fills it with NaN,
- * because no kernel may rely on zeros there, as cuDNN before 9.6 did in its sum of query gradients. */
+/*
+ * Gives the cuda device a workspace of exactly the planned size, followed by marked memory. Fills the
+ * workspace with NaN, because no kernel may rely on zeros there, as cuDNN before 9.6 did for its sum of
+ * query gradients.
+ */
 static unsigned char *workspace_of(kernel_run *run, const p4d_attention_shape *s)
 {
 	const uint64_t cpu = cpu_workspace_bytes(s->head_dim);
@@ -160,7 +164,7 @@ static void windowed(kernel_run *run, sight what, uint64_t batch, uint64_t chunk
 	untouched_beyond(run, &s, workspace);
 }
 
-/* Documents in a call: few, so that there are several calls. */
+/* Documents per call: few, so that a test has several calls. */
 enum { DOCUMENTS = 4, DOCUMENT_SM = SM ? SM : 90 };
 
 typedef struct packed {
@@ -170,7 +174,7 @@ typedef struct packed {
 	uint64_t documents;
 } packed;
 
-/* Adds a document after the others; `first`: its first token. */
+/* Adds a document to the call after the others. first: the document's first token. */
 static void pack_document(packed *p, const p4d_attention_shape *s, uint64_t first, uint64_t length)
 {
 	enum { WIDTH = DOCUMENTS + P4D_DOCUMENT_PADDING };
@@ -193,7 +197,7 @@ static void pack_document(packed *p, const p4d_attention_shape *s, uint64_t firs
 	p->documents++;
 }
 
-/* p is static, because the host's part is needed during the calls. */
+/* p must be static, because the host's part must live during the calls. */
 static void pack(kernel_run *run, packed *p, p4d_attention_shape *s)
 {
 	static const uint64_t lengths[] = {37, 1, 130, 64, 2, 129, 300, 5, 1111};
@@ -275,7 +279,7 @@ static void fused_cases(kernel_run *run)
 	}
 }
 
-/* Heads of a Llama with 1B and with 3B parameters; on a GPU, with sequences as in training. */
+/* Heads of Llamas with 1B and 3B parameters. On a GPU, sequences are as long as in training. */
 static const struct {
 	uint64_t length, kv, group, d;
 } trained[] = {
@@ -309,10 +313,11 @@ static void attention_kernels(void **state)
 	check_kernels(kernel_attention, 1e-5);
 }
 
-/* The message on GPUs for which cuDNN has no code for documents. */
+/* The message on GPUs for whose documents cuDNN has no code. */
 #define UNFUSED (SM ? NULL : "not fused on this GPU")
 
-/* bf16 rounds often, and cuDNN also rounds probabilities. Without cuDNN there is nothing to compare. */
+/* Compares fused attention with the cpu device. bf16 rounds often, and cuDNN also rounds probabilities.
+ * allowed: the reason that the device may give for not using fused attention; NULL: none. */
 static void fused_with(void (*cases)(kernel_run *run), const char *allowed)
 {
 #ifdef P4D_TEST_GPU
@@ -347,17 +352,16 @@ static void fused_attention(void **state)
 	fused_with(fused_cases, NULL);
 }
 
-/* Packed documents equal separate sequences; cuDNN does not support this on some GPUs. */
+/* Packed documents give the same results as separate sequences. On some GPUs cuDNN does not support
+ * documents. */
 static void fused_documents(void **state)
 {
 	(void)state;
 	fused_with(document_cases, UNFUSED);
 }
 
-/*
- * Fused attention compared with p4d's own kernels, on one device, because the cpu would take too long at
- * these sizes.
- */
+/* Compares fused attention with p4d's own kernels on the same device, because the cpu would take too long
+ * for these sizes. */
 static void against_own(void (*cases)(kernel_run *run), const char *allowed)
 {
 	kernel_run *by[2];
@@ -396,10 +400,8 @@ static void documents_against_own(void **state)
 	against_own(trained_documents, UNFUSED);
 }
 
-/*
- * Expects that p4d's own kernels compute attention of a shape that could be fused but for one property, which
- * the message names.
- */
+/* Expects that p4d uses its own kernels for a shape, and that the message names the one property that
+ * prevents fused attention. */
 static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t off, const char *why)
 {
 	const uint64_t n = s.batch * s.queries, a = s.heads, d = s.head_dim;
@@ -425,7 +427,7 @@ static void expect_own_kernels(p4d_dtype type, p4d_attention_shape s, uint64_t o
 }
 
 #ifdef P4D_TEST_CUDA
-/* On sm 80, cuDNN has no code for documents, so their mean length would not help. */
+/* cuDNN has no code for documents on sm 80, so a planned mean length of documents changes nothing. */
 static void no_documents_on_ampere(void **state)
 {
 	static const int32_t one;
@@ -439,7 +441,7 @@ static void no_documents_on_ampere(void **state)
 	p4d_shim_gpu.sm = SM;
 }
 
-/* A version of cuDNN that needs more workspace than the plan has uses the workspace of matmuls. */
+/* If cuDNN needs more workspace than the plan has, p4d gives it the workspace of matmuls. */
 static void workspace_is_borrowed(void **state)
 {
 	p4d_shim_gpu.attention = WORKSPACE_BYTES;

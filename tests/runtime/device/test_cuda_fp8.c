@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * FP8 on the cuda device: codes and scales of operands equal the cpu device's bit for bit. Matmuls of them
- * differ only by the order of fp32 sums.
- */
+/* FP8 on the cuda device. Codes and scales of operands have the same bits as on the cpu device. Results of
+ * matmuls differ only because fp32 sums have another order. */
 #include "support/support.h"
 
 #include "support/kernel_cases.h"
@@ -59,7 +57,7 @@ static void same_operand(const p4d_fp8_operand *got, const p4d_fp8_operand *expe
 	free(rest);
 }
 
-/* Fills numbers of all sizes; a row and a block of zeros; and two numbers that are not finite. */
+/* Fills x with numbers of all sizes. One row and one block are zeros, and two numbers are not finite. */
 static void some_numbers(float *x, uint64_t rows, uint64_t columns)
 {
 	uint64_t random = 1;
@@ -74,7 +72,7 @@ static void some_numbers(float *x, uint64_t rows, uint64_t columns)
 		x[4000] = -INFINITY, x[rows * columns - 1] = NAN;
 }
 
-/* Copies those numbers to the run's memory, in its type. */
+/* Copies `numbers` to the run's memory, in the run's type. */
 static void *some_operand(kernel_run *run, const float *numbers, uint64_t count)
 {
 	float *from = run_memory(run, count * sizeof(*from));
@@ -115,7 +113,7 @@ static void operands_of(kernel_run *run, kernel_run *right, int recipe, p4d_fp8_
 	}
 }
 
-/* The two operands of a matrix, in the run's memory. */
+/* A matrix as an operand and as a transposed operand, in the run's memory. */
 typedef struct both {
 	p4d_fp8_operand to[2];
 } both;
@@ -128,7 +126,7 @@ static both both_of(kernel_run *run, int recipe, p4d_fp8_role role, uint64_t row
 	return (both){{operand_of(run, &as_is), operand_of(run, &turned)}};
 }
 
-/* Compares those operands that `way` has a bit for, on one device. */
+/* Compares the operands of one device whose bit in `way` is set. */
 static void same_operands(kernel_run *run, const both *got, const both *expected, int way)
 {
 	for (int i = 0; i < 2; i++) {
@@ -145,8 +143,8 @@ static void same_operands(kernel_run *run, const both *got, const both *expected
 	}
 }
 
-/* SwiGLU and its gradient, quantized while they are computed, are those that are stored and then quantized.
- */
+/* SwiGLU and its gradient that are quantized while they are computed equal those that are stored first and
+ * then quantized. */
 static void swiglu_of(kernel_run *run, int recipe, uint64_t n, uint64_t f)
 {
 	p4d_device *d = run->device;
@@ -197,7 +195,7 @@ static void all_operands(p4d_device *cuda, p4d_device *cpu, p4d_dtype type)
 
 static void swiglu_on(p4d_device *device, p4d_dtype type)
 {
-	/* columns of gates that end inside a tile, and that do not */
+	/* numbers of columns that end inside a tile, and that end at its border */
 	static const uint64_t sizes[][2] = {{16, 16}, {128, 128}, {256, 384}, {48, 144}, {288, 160}};
 
 	for (int i = 0; i < 3; i++)
@@ -208,7 +206,7 @@ static void swiglu_on(p4d_device *device, p4d_dtype type)
 		}
 }
 
-/* On both devices. */
+/* SwiGLU on the cpu device and on the device under test. */
 static void swiglu_in_fp8(void **state)
 {
 	p4d_device cuda, cpu;
@@ -230,7 +228,7 @@ static void swiglu_in_fp8(void **state)
 	cpu.close(&cpu);
 }
 
-/* Codes and scales are those of the cpu device, bit by bit. */
+/* Codes and scales have the same bits as on the cpu device. */
 static void operands_in_fp8(void **state)
 {
 	p4d_device cpu, cuda;
@@ -251,7 +249,7 @@ static void operands_in_fp8(void **state)
 	cpu.close(&cpu);
 }
 
-/* The operands of the three matmuls of a layer. */
+/* The operands of a layer's three matmuls: forward, input gradient and weight gradient. */
 static void products_of_recipe(kernel_run *run, int recipe, uint64_t n, uint64_t out, uint64_t in)
 {
 	static const p4d_fp8_role roles[][2] = {{P4D_FP8_INPUT, P4D_FP8_WEIGHT},
@@ -287,7 +285,8 @@ static void fp8_cases(kernel_run *run)
 	}
 }
 
-/* On a GPU, in its FP8 formats; with the shim, the cpu's formats compared with themselves. */
+/* Matmuls of FP8 operands. On a GPU, in the formats that it supports; with the shim, the cpu device
+ * computes both sides. */
 static void products_in_fp8(void **state)
 {
 	p4d_device device;

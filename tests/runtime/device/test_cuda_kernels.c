@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares kernels with the cpu device, on shapes that execute every path of a kernel: rows that are and are
- * not multiples of 16 bytes, unaligned addresses, more rows than partial sums, rows too long for registers.
- * fp32 agrees to 1e-5 of a result's largest number; bf16 to that and one rounding.
+ * Compares kernels with the cpu device, on shapes that reach each path of a kernel: rows with and without
+ * a multiple of 16 bytes, unaligned addresses, more rows than partial sums, and rows that are too long for
+ * registers. In fp32, results may differ by 1e-5 of the result's largest number. In bf16, they may also
+ * differ by one rounding.
  */
 #include "support/support.h"
 
@@ -14,7 +15,7 @@
 #include "support/kernel_optimizers.h"
 #include "support/numbers.h"
 
-/* plus: added to the weights of norms. */
+/* plus: 0, or 1 for norms that add 1 to their weights. */
 static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d, bool bias, bool qk_norm,
 		     float plus)
 {
@@ -48,7 +49,7 @@ static void heads_of(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64
 	record_result(run, "heads_backward, key weight", P4D_DT_FP32, dkey, d);
 }
 
-/* One norm over all queries and one over all keys, half of which are on another rank. */
+/* One norm over all query heads and one over all key heads. Another rank has the other half of the heads. */
 static void wide_heads(kernel_run *run, uint64_t n, uint64_t a, uint64_t k, uint64_t d)
 {
 	p4d_device *const device = run->device;
@@ -126,7 +127,7 @@ typedef void gated(p4d_device *device, p4d_dtype type, void *act, const void *ga
 typedef void gated_backward(p4d_device *device, p4d_dtype type, void *gate_up, void *act, const void *dact,
 			    uint64_t n, uint64_t f);
 
-/* inputs: matrices with f columns that the activation reads: gates and ups, or only ups */
+/* inputs: number of matrices with f columns that the activation reads: 2 for gate and up, 1 for up only. */
 static void activations(kernel_run *run, gated *forward, gated_backward *backward, uint64_t inputs,
 			uint64_t n, uint64_t f)
 {
@@ -161,8 +162,8 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	float *dtable = run_reals(run, rows * h);
 	int32_t host[300], *tokens = run_memory(run, n * sizeof(*tokens));
 
-	/* few different tokens, so that all occur several times, and some outside of the table on either
-	 * side */
+	/* few different tokens, so that each occurs several times; some are below or above this rank's
+	 * rows of the table */
 	assert_true(n <= 300);
 	for (uint64_t i = 0; i < n; i++)
 		host[i] = (int32_t)(i * i % 23) - 1;
@@ -173,7 +174,8 @@ static void embeddings(kernel_run *run, uint64_t n, uint64_t h, uint64_t rows)
 	record_result(run, "embed", run->type, out, n * h);
 }
 
-/* Rows are padded to a multiple of 16 bytes, or not. Memory after the vocabulary does not change. */
+/* Cross-entropy with rows that are padded to a multiple of 16 bytes, and with rows that are not. The
+ * padding must not change. */
 static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
@@ -187,7 +189,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	assert_true(n <= MOST);
 	double *loss = run_memory(run, sizeof(*loss));
 
-	/* multiplied by 4, and some numbers by more */
+	/* logits are multiplied by 4, and those of the first row by more */
 	for (int i = 0; i < 2; i++) {
 		device->add(device, run->type, logits, logits, logits, n * stride);
 		device->add(device, run->type, whole, whole, whole, n * stride);
@@ -220,7 +222,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	record_result(run, "cross_entropy, target", P4D_DT_FP32, target, n);
 	record_result(run, "cross_entropy", run->type, whole, n * stride);
 	device->softmax_sums(device, run->type, maximum, sum, target, logits, stride, labels, n, 0,
-			     2); /* a rank that has no rows */
+			     2); /* the call for a rank that has no columns of the vocabulary */
 	fetch(device, found[0], maximum, n * sizeof(float));
 	fetch(device, found[1], sum, n * sizeof(float));
 	fetch(device, found[2], target, n * sizeof(float));
@@ -228,7 +230,7 @@ static void cross_entropy(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 		assert_true(found[0][i] == -INFINITY && found[1][i] == 0 && found[2][i] == 0);
 }
 
-/* Logits with a soft cap, of which another rank has the first two. */
+/* Logits with a soft cap. Another rank has the first two columns. */
 static void capped_logits(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t stride)
 {
 	p4d_device *const device = run->device;
@@ -251,7 +253,7 @@ static void capped_logits(kernel_run *run, uint64_t n, uint64_t vocab, uint64_t 
 	record_result(run, "capped_gradient", run->type, logits, n * stride);
 }
 
-/* Pairs of answers in `sequences` sequences, in which also tokens of no answer are. */
+/* Pairs of answers in `sequences` sequences, which also have tokens outside of the answers. */
 static void pairs(kernel_run *run, uint64_t sequences, uint64_t n, uint64_t columns)
 {
 	p4d_device *const device = run->device;
@@ -319,7 +321,7 @@ static void arrays(kernel_run *run, uint64_t count)
 	const p4d_rounding rounding = {.key = 7, .first = 3, .columns = 13, .stride = 29, .origin = 5};
 	void *half[] = {run_memory(run, 2 * (count + run->off)), run_memory(run, 2 * (count + run->off))};
 	uint16_t *const m = (uint16_t *)half[0] + run->off, *const v = (uint16_t *)half[1] + run->off;
-	/* these numbers were not rounded on any device yet */
+	/* new numbers, because the devices have rounded the old ones differently */
 	first = run_reals(run, count);
 	second = run_reals(run, count);
 	kernel_square(run, second, count);
@@ -367,7 +369,7 @@ static void rows_of(kernel_run *run, uint64_t rows, uint64_t columns, uint64_t a
 	record_result(run, "copy_rows", run->type, to, rows * apart);
 }
 
-/* A rank's part of a tensor in nf4. Any bytes are valid codes, and any numbers valid scales. */
+/* Decodes a rank's part of an nf4 tensor. All bytes are valid codes, and all numbers are valid scales. */
 static void nf4(kernel_run *run, const p4d_nf4_shape *shape, uint64_t first_row, uint64_t first_column)
 {
 	p4d_device *const device = run->device;
@@ -388,10 +390,8 @@ static void nf4_cases(kernel_run *run)
 	nf4(run, &(p4d_nf4_shape){300, 64, 300, 192}, 0, 128);
 }
 
-/*
- * Dropout of rows that begin with token 3 of a sequence of 5, for a rank with two chunks of each sequence;
- * and of a rank's columns of a wider matrix.
- */
+/* Dropout of rows that begin with token 3 of a sequence of 5, for a rank that has two chunks of each
+ * sequence. Also dropout of a rank's columns of a wider matrix. */
 static void drops(kernel_run *run, uint64_t n, uint64_t h)
 {
 	static const int32_t places[] = {4, 5, 6, 17, 18};
@@ -450,7 +450,7 @@ static void other_cases(kernel_run *run)
 static void norm_kernels(void **state)
 {
 	(void)state;
-	/* the cpu sums rows of 12,296 squares in fp32, in an order that the compiler chooses */
+	/* the cpu device sums 12,296 squares of a row in fp32; the compiler chooses the order */
 	check_kernels(kernel_norms, 2e-4);
 }
 
@@ -479,7 +479,7 @@ static void products(void **state)
 	check_kernels(kernel_products, 1e-5);
 }
 
-/* A part of an array may begin at any address: its sum does not depend on that. */
+/* The sum of a part of an array does not depend on the address where the part begins. */
 static void sums_do_not_depend_on_addresses(void **state)
 {
 	enum { COUNT = 5000, PLACES = 9 };
@@ -507,7 +507,8 @@ static void sums_do_not_depend_on_addresses(void **state)
 	cuda.close(&cuda);
 }
 
-/* More blocks than a grid may have. Truncated to 32 bits, their number would be small. */
+/* A number of blocks above the limit of a grid must be an error. If it were cut to 32 bits, it would look
+ * small. */
 static void too_many_blocks_are_an_error(void **state)
 {
 	const uint64_t rows = ((uint64_t)1 << 32) + 1;

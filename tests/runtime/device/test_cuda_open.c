@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the cuda device, its arena, its copies and its failures, on a machine that the shim simulates. */
+/* How the cuda device is opened, its arena, its copies and its failures, on a GPU that the shim simulates. */
 #include "support/support.h"
 
 #include <signal.h>
@@ -46,7 +46,7 @@ static void assert_refused(const char *text)
 	assert_says(text);
 }
 
-/* Each rank of a host gets its own GPU; if there are more ranks than GPUs, ranks share them. */
+/* Each rank of a host gets a GPU of its own. If there are more ranks than GPUs, ranks share GPUs. */
 static void opens(void **state)
 {
 	(void)state;
@@ -120,14 +120,14 @@ static void arena_too_large(void **state)
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("the arena of 51.00 GiB does not fit: 50.00 GiB are free, 30.00 of 80.00 GiB are in use");
 	assert_non_null(strstr(err.fix, "p4d plan"));
-	/* the allocation can be tried again with less */
+	/* after a failed allocation, a smaller one succeeds */
 	assert_int_equal(device.allocate(&device, 4096, &arena, &err), 0);
 	device.release(&device, arena);
 	assert_int_equal(device.sync(&device, &err), 0);
 	device.close(&device);
 }
 
-/* Copies more bytes than the staging memory has, and not a multiple of a slot. */
+/* Copies more bytes than the staging memory has. The number is not a multiple of a slot. */
 static void copies_are_whole(void **state)
 {
 	enum { COUNT = (5 << 24) + (3 << 20) + 123 };
@@ -153,7 +153,7 @@ static void copies_are_whole(void **state)
 	free(from), free(to);
 }
 
-/* Accesses the shim's memory while the host must not. */
+/* Accesses the shim's memory at a time when the host must not. */
 static void touch_closed_memory(void)
 {
 	char x = 7;
@@ -172,7 +172,8 @@ static void touch_closed_memory(void)
 	_exit(*(volatile char *)arena + 3);
 }
 
-/* The host cannot access closed memory, which all tests of the cuda device rely on. */
+/* With P4D_SHIM_GUARD, an access of the host to GPU memory ends the program. All tests of the cuda device
+ * rely on this. */
 static void closed_memory_is_closed(void **state)
 {
 	int status = 0;
@@ -205,7 +206,7 @@ static void failures_stay(void **state)
 	device.close(&device);
 }
 
-/* Attention is fused unless the settings turn that off. */
+/* Attention is fused unless the settings disable it. */
 static void own_attention(void **state)
 {
 	(void)state;
@@ -217,7 +218,7 @@ static void own_attention(void **state)
 	assert_int_equal(open_as(0), 0);
 	unsetenv("P4D_CUDNN");
 	assert_string_equal(device.attention_text, "p4d's own kernels (P4D_CUDNN=0)");
-	assert_false(device.attention_slow); /* the settings asked for slow attention */
+	assert_false(device.attention_slow); /* no warning, because the settings asked for this attention */
 	device.close(&device);
 }
 
@@ -242,7 +243,8 @@ static int gone(void *context, p4d_error *why)
 	return (*left)-- > 0 ? 0 : p4d_fail(why, P4D_E_RANK, "rank 3 is gone");
 }
 
-/* The host waits for work that never ends, because a rank is gone; the device's watch ends the wait. */
+/* The host waits for work that never ends, because another rank is gone. The device's watch function ends
+ * the wait. */
 static void watched(void **state)
 {
 	int left = 5;
@@ -263,7 +265,7 @@ static void watched(void **state)
 	device.close(&device);
 }
 
-/* For the CUDA runtime, an event that is not done yet is an error. The next operation must not report it. */
+/* The CUDA runtime reports an unfinished event as an error. The next operation must not report this error. */
 static void what_is_not_ready_is_no_failure(void **state)
 {
 	float x[4] = {1, 2, 3, 4};
@@ -344,7 +346,7 @@ static void not_a_library(void **state)
 	assert_int_equal(rc, -1);
 	assert_int_equal(err.code, P4D_E_DEVICE);
 	assert_says("cannot load CUDA: ");
-	/* variables that CUDA reads when it is loaded; they are set unless the user has set them */
+	/* CUDA reads these variables when it is loaded, so p4d sets them unless the user has */
 	assert_string_equal(getenv("CUDA_MODULE_LOADING"), "LAZY");
 	assert_string_equal(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), "8");
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Algorithms of matmuls: how p4d chooses one by its time, and that all ranks use the first rank's choice. The
- * library is a fake on the host (shim_cublaslt.c), which knows the time of each algorithm.
- */
+/* Algorithms of matmuls: p4d measures them and takes the fastest, and all ranks use the first rank's
+ * choice. shim_cublaslt.c replaces the library and gives each algorithm a time. */
 #include "support/support.h"
 
 #include <math.h>
@@ -61,18 +59,19 @@ static void the_fastest_is_taken(void **state)
 		if (timed.choice.algorithm)
 			assert_true(fabsf(timed.gain - first / least) < 1e-4f);
 		others += timed.choice.algorithm != 0;
-		/* from then on the algorithm is used, and is not timed again */
+		/* later calls use this algorithm and do not measure again */
 		const double before = p4d_shim_gpu.milliseconds;
 		multiply(&device, sizes[i]);
 		assert_int_equal(p4d_shim_gpu.algorithm, timed.choice.algorithm);
 		assert_true(fabs(p4d_shim_gpu.milliseconds - before - (double)least) < 1e-6);
 	}
-	assert_true(others > SIZES / 2); /* otherwise the test would show nothing */
+	assert_true(others > SIZES / 2); /* if the first algorithm were always the fastest, the test would
+					  * show nothing */
 	assert_false(device.timed_product(&device, SIZES, &timed));
 	device.close(&device);
 }
 
-/* Without timing, the library's first proposal is used. */
+/* Number of shapes whose algorithms were measured. */
 static unsigned count_timed(p4d_device *device)
 {
 	p4d_timed_product timed;
@@ -83,7 +82,7 @@ static unsigned count_timed(p4d_device *device)
 	return count;
 }
 
-/* If the table is full, a new shape replaces the one that was used longest ago, and no other. */
+/* If the table is full, a new shape replaces the shape that was used longest ago. */
 static void what_is_in_use_stays_timed(void **state)
 {
 	enum { MANY = P4D_GEMM_SHAPES + 100 };
@@ -104,9 +103,10 @@ static void what_is_in_use_stays_timed(void **state)
 	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES);
 	multiply(&device, kept);
 	assert_int_equal(p4d_shim_gpu.algorithm, fastest(kept));
-	multiply(&device, (const uint64_t[]){1, MANY, 1}); /* the last one */
+	multiply(&device, (const uint64_t[]){1, MANY, 1}); /* this shape is still in the table */
 	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES);
-	multiply(&device, (const uint64_t[]){1, 1, 1}); /* the first shape is new again, and not timed */
+	multiply(&device, (const uint64_t[]){1, 1, 1}); /* the first shape was replaced, so it is new and
+							 * not measured */
 	assert_int_equal(count_timed(&device), P4D_GEMM_SHAPES - 1);
 	device.close(&device);
 }
@@ -124,10 +124,8 @@ static void untimed_products_are_the_librarys(void **state)
 	device.close(&device);
 }
 
-/*
- * Choices of another rank are used if the library proposes as many algorithms. Choices of another GPU or
- * library would differ.
- */
+/* A rank uses another rank's choice if its library proposes the same number of algorithms. If the number
+ * differs, GPU or library differ. */
 static void choices_of_others(void **state)
 {
 	p4d_timed_product timed;
@@ -154,7 +152,7 @@ static void choices_of_others(void **state)
 
 enum { RANKS = 2, MOST = 64 };
 static p4d_layout layout;
-/* The choices of each rank, in memory shared with the parent. */
+/* The choices of all ranks, in memory shared with the parent. */
 static struct {
 	unsigned count;
 	p4d_product_choice of[MOST];
@@ -208,7 +206,7 @@ static void ranks_agree(void **state)
 
 	(void)state;
 	open_ranks();
-	assert_true(taken[0].count >= 12); /* three matmuls for each of four matrices */
+	assert_true(taken[0].count >= 12); /* three matmuls for each of four matrices of a layer */
 	assert_int_equal(taken[0].count, taken[1].count);
 	for (unsigned i = 0; i < taken[0].count; i++) {
 		assert_memory_equal(&taken[0].of[i], &taken[1].of[i], sizeof(*taken[0].of));

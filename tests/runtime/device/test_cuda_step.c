@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a training step queues on a GPU: launches, the bytes that they move, and the seconds that the cost
- * model's formulas give for them, for models of real sizes. With P4D_STEP_REPORT=1 it prints all operations.
- */
+/* The operations that a training step of a model of real size queues on a GPU: launches, bytes, and their
+ * seconds by the formulas of the cost model. P4D_STEP_REPORT=1 prints all operations. */
 #include "support/support.h"
 
 #include <math.h>
@@ -120,7 +118,7 @@ static double estimated(void)
 	return step.seconds;
 }
 
-/* MFU as NVIDIA computes it: FLOPs divided by the peak of bf16. */
+/* MFU as NVIDIA computes it: the model's FLOPs divided by the bf16 peak. */
 static double mfu(const counted_step *step)
 {
 	const p4d_gpu *gpu = p4d_gpu_find(&gpus, "h200-141gb", NULL);
@@ -128,7 +126,8 @@ static double mfu(const counted_step *step)
 	return p4d_cost_model_flops(&layout) / step->seconds / gpu->peak_bf16_flops;
 }
 
-/* Launches of a step and of a micro-batch outside of layers. `p4d estimate` says the same seconds. */
+/* Checks that launches, bytes and seconds of a step are at most these, and that `p4d estimate` gives the
+ * same seconds within 5 %. */
 static void check(const char *options, uint64_t most_launches, double most_gigabytes, double most_seconds)
 {
 	const counted_step step = step_of(options);
@@ -150,12 +149,12 @@ static void steps(void **state)
 	check(LLAMA_1B "recompute=keep global-batch=32", 3601, 1388.7, 1.9197);
 	check(LLAMA_3B "recompute=keep global-batch=2", 1258, 281.7, 0.3247);
 	check(LLAMA_3B "recompute=keep global-batch=16", 6081, 1578.9, 2.4048);
-	/* block-wise FP8; matmuls of the head and of attention stay in bf16 */
+	/* blockwise FP8; the matmuls of head and attention stay in bf16 */
 	check(LLAMA_1B "recompute=keep global-batch=32 precision=fp8", 4433, 1329.9, 1.5279);
 	check(LLAMA_3B "recompute=keep global-batch=16 precision=fp8", 7537, 1530.1, 1.7831);
 }
 
-/* `p4d estimate` says the same gain from FP8. */
+/* The gain from FP8 is also the one that `p4d estimate` predicts. */
 static void gain_of_fp8(void **state)
 {
 	static const char *const models[] = {LLAMA_1B "recompute=keep global-batch=32",
@@ -181,9 +180,8 @@ static uint64_t calls(const counted_step *step, const char *name)
 	return 0;
 }
 
-/*
- * Matmuls add residuals, cuDNN computes the row sums of its attention, and only small gradients are zeroed.
- */
+/* A step needs no copies: matmuls add residuals, and cuDNN computes attention's row sums. Only small
+ * gradients are zeroed. */
 static void no_copies(void **state)
 {
 	const counted_step step = step_of(LLAMA_1B "global-batch=4");
@@ -197,7 +195,7 @@ static void no_copies(void **state)
 			assert_true(step.operation[i].bytes < 100e6);
 }
 
-/* Number of launches for a layer: in both passes, and in the update. */
+/* Number of launches of one layer in both passes and in the update. */
 static uint64_t launches_of_layer(const char *recompute)
 {
 	char options[512];
@@ -210,12 +208,13 @@ static uint64_t launches_of_layer(const char *recompute)
 
 static void a_layer(void **state)
 {
-	/* the update has only AdamW, the norm and two ranges that are zeroed */
+	/* the update has AdamW, the norm and two ranges to zero */
 	const uint64_t update = 6 + 2 * 6 + 2;
 
 	(void)state;
 	assert_int_equal(launches_of_layer("keep"), 24 + update);
-	/* two norms are recomputed; the product of gate and up comes with their gradient */
+	/* the backward pass recomputes two norms; the product of gate and up is computed together with
+	 * their gradient */
 	assert_int_equal(launches_of_layer("none"), 26 + update);
 	/*
 	 * FP8 quantizes for each of four matmuls its input and the gradient of its result (both ways at
@@ -226,7 +225,7 @@ static void a_layer(void **state)
 	assert_int_equal(launches_of_layer("none precision=fp8"), 26 - 2 + 4 * 3 + 4 * 2 + update);
 }
 
-/* Layers of other families: launches of both passes and of the update, of layers that follow one another. */
+/* Launches of layers of other families, in both passes and the update. */
 static void families(void **state)
 {
 #define FAMILY \
@@ -234,7 +233,7 @@ static void families(void **state)
 	"max-seq-len=1024 global-batch=4 micro-batch=4 "
 	static const struct {
 		const char *name, *model;
-		unsigned layers; /* after which their kinds repeat */
+		unsigned layers; /* number of layers after which the kinds of layers repeat */
 		uint64_t launches;
 	} cases[] = {
 	    {"GPT-2",
@@ -271,9 +270,9 @@ static void families(void **state)
 }
 
 /*
- * Packed documents. With a planned mean length cuDNN computes them, with as many launches as for whole
- * sequences, and two uploads; a second call of cuDNN has one launch more in each direction. Without a planned
- * length p4d's own kernels compute them.
+ * Packed documents. If the plan has a mean length, cuDNN computes them, with two uploads and otherwise the
+ * launches of whole sequences. A second call of cuDNN adds a launch to each pass. Without a mean length,
+ * p4d's own kernels compute documents.
  */
 static void documents(void **state)
 {
@@ -304,7 +303,7 @@ static void documents(void **state)
 	assert_true(fabs(fused_mfu - whole_mfu) < 0.05);
 }
 
-/* Bytes without copies through the host, which NCCL does not make. */
+/* Bytes of a step without the copies of NCCL's stand-in through the host. */
 static double on_gpu_bytes(const counted_step *step)
 {
 	double bytes = step->bytes;
@@ -316,10 +315,8 @@ static double on_gpu_bytes(const counted_step *step)
 	return bytes;
 }
 
-/*
- * With tp-comm-overlap, eight matmuls of a layer, those of gathered inputs and those whose results are
- * summed, are computed in halves; everything else is unchanged.
- */
+/* With tp-comm-overlap, eight matmuls of a layer are computed in halves: those with gathered inputs and
+ * those with summed results. All other operations stay the same. */
 static void halves(void **state)
 {
 #define TWO \
@@ -339,8 +336,8 @@ static void halves(void **state)
 		    strcmp(o->name, "upload") && strcmp(o->name, "download"))
 			assert_int_equal(calls(&half, o->name), o->calls);
 	}
-	/* each of the four matrices is read once more forward, and once more backward; with two ranks, half
-	 * of it */
+	/* computed in halves, each of the four matrices is read once more in each pass; with two ranks, a
+	 * rank has half of each */
 	const double matrices = 2048 * (2048 + 2 * 512 + 2048 + 3 * 8192) / 2;
 	print_message("%.3f GB in halves, %.3f whole\n", on_gpu_bytes(&half) / 1e9,
 		      on_gpu_bytes(&whole) / 1e9);

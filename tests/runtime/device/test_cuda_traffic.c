@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that each kernel moves, for rows of realistic lengths, compared with the minimum, which is each byte
- * once. Kernels are those of the GPU, compiled for the host. With P4D_TRAFFIC_REPORT=1 the test prints a line
- * for each kernel: its name, its minimum, and by which share its blocks and threads request more. `make
- * gpu-report` reads these lines.
+ * Bytes that each kernel moves, compared with the minimum, which is each byte once, for rows of realistic
+ * lengths. The kernels are the GPU's kernels, compiled for the host. P4D_TRAFFIC_REPORT=1 prints a line
+ * for each kernel, for `make gpu-report`: its name, its minimum, and how much more its blocks and its
+ * threads request.
  */
 #include "support/support.h"
 
@@ -28,7 +28,7 @@ static void *take(uint64_t bytes)
 	return at;
 }
 
-/* For each template: how many times the minimum its blocks may request; 1.01 for all others. */
+/* For each kernel: how many times the minimum its blocks may request. For all others, 1.01 times. */
 static const struct {
 	const char *kernel;
 	double most;
@@ -214,7 +214,7 @@ static void arrays(p4d_dtype type, uint64_t e)
 	look();
 }
 
-/* Both directions, and one of them. */
+/* role: both operands of a matrix, or only one of them. */
 static void operands(p4d_dtype type, uint64_t e, int recipe, p4d_fp8_role role)
 {
 	enum { ROWS = 256, DEPTH = 384 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training on the cuda device, in the arena that a GPU's plan describes: losses equal the cpu device's.
- * Kernels are compiled for the host or, by tests/gpu/run, for a GPU, which two ranks share. New memory holds
- * NaN, so a read before the first write is noticed.
+ * Training on the cuda device, in the arena of a GPU's plan, gives the losses of the cpu device. Kernels
+ * are compiled for the host or, by tests/gpu/run, for a GPU, which two ranks then share. New memory has
+ * NaN, so a read before the first write changes a loss.
  */
 #include "support/support.h"
 
@@ -13,7 +13,7 @@
 #ifdef P4D_TEST_GPU
 enum { STEPS = CURVE_STEPS };
 #else
-enum { STEPS = 2 }; /* the second step uses memory that the first has written */
+enum { STEPS = 2 }; /* the second step reads memory that the first step has written */
 #endif
 
 #define MODEL \
@@ -29,10 +29,8 @@ static void nothing(void)
 {
 }
 
-/*
- * The other cases run without the shim's guard, which makes training four times slower. These few cases show
- * which memory the host accesses.
- */
+/* Makes the other cases run without the shim's guard, which makes training four times slower. The cases
+ * before it are enough to find wrong accesses of the host. */
 static void rest_of_cases(void)
 {
 	test_skip_where_few();
@@ -64,7 +62,8 @@ static p4d_group *open_all(p4d_world *world, uint32_t size, p4d_error *err)
 }
 
 #ifndef P4D_TEST_GPU
-/* Whether cuDNN computes attention: windows also in whole sequences, and in keys that are gathered. */
+/* Whether cuDNN computes the layout's attention. It supports windows only in whole sequences and with
+ * gathered keys. */
 static bool is_fused(void)
 {
 	const bool parts = layout.cp > 1 && layout.cp_comm != P4D_CP_ALL_GATHER;
@@ -100,7 +99,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	}
 	TRY(p4d_trainer_open(&trainer, &settings, err));
 #ifndef P4D_TEST_GPU
-	/* the warm-up has queried all shapes of the run */
+	/* the warm-up has asked cuDNN for all shapes of the run */
 	CHECK(layout.device == P4D_CPU || !strstr(device.attention_text, "own kernels") == is_fused());
 #endif
 	TRY(curve_train(trainer, &layout, STEPS, rank, nothing, err));
@@ -138,12 +137,13 @@ static void one_gpu(void **state)
 	compare(GROUPED_MODEL "precision=fp32", "tp=1 cp=1 recompute=full", 1, 1e-5);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1", 1, 2e-2);
 	compare(GROUPED_MODEL "precision=bf16", "tp=1 cp=1 recompute=keep", 1, 2e-2);
-	/* without gradients of norms */
+	/* adapters only: norms have no gradients */
 	compare(GROUPED_MODEL "precision=fp32 finetune=lora lora-rank=3", "tp=1 cp=1 recompute=full", 1,
 		1e-5);
 }
 
-/* RMSNorm with weights around 1, before and after blocks, GeGLU, windows in some layers, soft caps. */
+/* As in Gemma 2: RMSNorm that adds 1 to its weights, before and after blocks, GeGLU, windows in some
+ * layers, soft caps. */
 #define GEMMA2_MODEL \
 	MODEL "kv-heads=2 tied=on bias=none qk-norm=off architecture=gemma2 activation=geglu " \
 	      "sliding-window=5 "
@@ -156,8 +156,8 @@ static void one_gpu(void **state)
 	      "positions=learned max-seq-len=16 "
 #define PHI3_MODEL MODEL "kv-heads=2 tied=off bias=none qk-norm=off architecture=phi3 sliding-window=7 "
 
-/* Features of other model families: biases, layers without positions, scale factors; norms after blocks
- * and over all heads; windows and caps; LayerNorm and learned positions. */
+/* Features of other families: biases, layers without positions, scale factors, norms after blocks, norms
+ * over all heads, windows, soft caps, LayerNorm, learned positions. */
 static void families(void **state)
 {
 	(void)state;
@@ -188,7 +188,7 @@ static void families(void **state)
 		"tp=2 cp=1", 2, 1e-5);
 }
 
-/* Tensors that are offloaded to the host are copied in both directions on separate streams. */
+/* Offloaded tensors are copied in both directions, on streams of their own. */
 static void offloaded(void **state)
 {
 	(void)state;
@@ -200,7 +200,7 @@ static void offloaded(void **state)
 	compare(PLAIN_MODEL "precision=fp32 offload=params finetune=lora lora-rank=3", "tp=2 cp=1", 2, 1e-5);
 }
 
-/* Each stage has its own head and loss; each of its two layers is a segment. */
+/* Each stage has its own head and loss. Each of its two layers is a segment. */
 static void local_losses(void **state)
 {
 	static const char staged[] = PLAIN_MODEL "precision=fp32 tp=1 cp=1 layers=4 pp=2 local-loss=stage ";
@@ -256,7 +256,8 @@ static int sm_under_test(int wanted)
 #endif
 }
 
-/* Training in FP8 formats that the GPU has gives the cpu's losses; other formats are refused by name. */
+/* In FP8 formats that the GPU supports, losses are those of the cpu device. For other formats, the message
+ * names the format. */
 static void in_fp8(void **state)
 {
 	static const struct {
@@ -316,10 +317,7 @@ static uint64_t launches_of_evaluation(const char *precision)
 	return curve_shared->tokens;
 }
 
-/*
- * For an evaluation, the plan has room only for operands of forward passes: four matmuls with two operands
- * each.
- */
+/* The plan of an evaluation has only operands of forward passes: two for each of four matmuls. */
 static void evaluation_in_fp8(void **state)
 {
 	(void)state;
@@ -327,7 +325,7 @@ static void evaluation_in_fp8(void **state)
 }
 #endif
 
-/* Sequence parallelism, the ring, and keys that are gathered. */
+/* Two ranks: sequence parallelism, a ring, and gathered keys. */
 static void several_ranks(void **state)
 {
 	(void)state;
@@ -341,7 +339,7 @@ static void several_ranks(void **state)
 	compare(PLAIN_MODEL "precision=fp32", "tp=1 cp=2 cp-comm=all-gather", 2, 1e-5);
 }
 
-/* Slices have fewer queries than keys, and add to the gradients of all these keys. */
+/* A slice has fewer queries than keys. It adds to the gradients of all keys before it. */
 static void token_slices(void **state)
 {
 	(void)state;

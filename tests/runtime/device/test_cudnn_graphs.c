@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN accepts every graph of attention that the models of etc/models lead to, on GPUs whose properties the
- * test describes to cuDNN. It asks for the workspace that estimator/attention.h says. No GPU is needed and
- * nothing is computed: tests/gpu/run checks results. With P4D_TEST_CUDNN=1 in the environment there are more
- * layouts, and cuDNN generates code for all of them.
+ * cuDNN must accept each attention graph of the models in etc/models, and must need the workspace that
+ * estimator/attention.h predicts. The test describes GPUs to cuDNN, so it needs no GPU and computes
+ * nothing; tests/gpu/run checks results. With P4D_TEST_CUDNN=1 it tries more layouts, and cuDNN generates
+ * code for all of them.
  */
 #include "support/support.h"
 
@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "plan/cudnn_workspace.h"
 
-/* The description of a GPU for cuDNN. */
+/* The properties of a GPU, as cuDNN needs them. */
 static const struct gpu {
 	int sm, multiprocessors, shared_memory, l2;
 	const char *name;
@@ -62,10 +62,8 @@ static cudnnBackendDescriptor_t describe(const struct gpu *gpu)
 	return device;
 }
 
-/*
- * cuDNN opens and closes its compiler for every graph, which takes as long as its answer. Here the compiler
- * stays open.
- */
+/* cuDNN opens and closes its compiler for each graph, which takes as long as its answer. This keeps the
+ * compiler open. */
 static void keep_compiler(void)
 {
 	char name[32];
@@ -75,10 +73,8 @@ static void keep_compiler(void)
 		print_message("graphs take longer: %s\n", dlerror());
 }
 
-/*
- * cuDNN looks for libcuda by name. If there is no driver, the test uses the CUDA toolkit's stub of libcuda,
- * which refuses every call.
- */
+/* cuDNN loads libcuda by name. Without a driver, the test uses the stub of the CUDA toolkit, which refuses
+ * all calls. */
 static int open_cudnn(void **state)
 {
 	p4d_error err;
@@ -104,7 +100,7 @@ static int close_cudnn(void **state)
 	return 0;
 }
 
-/* Compiles a graph. cuDNN generates the code; only loading the code needs a driver. */
+/* Makes cuDNN generate code for a graph. Only loading this code would need a driver. */
 static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudnnBackendDescriptor_t choice)
 {
 	p4d_error err;
@@ -114,7 +110,7 @@ static void compile(p4d_sdpa_graph *graph, cudnnBackendDescriptor_t device, cudn
 	compiled++;
 }
 
-/* What the estimator predicts for a graph: whether cuDNN takes it, and its workspace. */
+/* The estimator's prediction for a graph: whether cuDNN accepts it, and its workspace. */
 static bool takes(int sm, const p4d_sdpa_shape *s, uint64_t *workspace)
 {
 	const p4d_attention_bytes need =
@@ -139,7 +135,8 @@ static void ask(int number, const p4d_sdpa_shape *s, bool build)
 	    p4d_engine_choose(&graph, devices[number], UINT64_MAX, &bytes, &err);
 	asked++;
 	refused += !choice;
-	/* an unfused shape is refused in the backward pass; the forward pass may be accepted */
+	/* for a shape that the estimator does not fuse, cuDNN must refuse the backward pass; it may accept
+	 * the forward pass */
 	if (fused ? !choice || bytes != expected : s->backward && choice && !s->documents)
 		fail_msg("sm %d, %s, %s%" PRIu64 " x %" PRIu64 "/%" PRIu64 " heads of %" PRIu64 ", %" PRIu64
 			 " queries, %" PRIu64 " keys, %s: %s, %" PRIu64 " bytes, not %" PRIu64,
@@ -157,11 +154,13 @@ typedef struct rank {
 	uint64_t batch, heads, kv_heads, head_dim, length;
 } rank;
 
-/* A block of the rank's queries and of `rows` keys. */
+/* One call of attention: the rank's queries in this block, the keys that they see, and the rows of keys in
+ * memory. */
 typedef struct block {
 	uint64_t queries, keys, rows;
 	bool causal;
-	bool own; /* without context parallelism: keys are columns of the rank's qkv, and gradients are set */
+	bool own; /* without context parallelism, keys are columns of the rank's qkv, and gradients are
+		   * overwritten */
 } block;
 
 static p4d_sdpa_stride strides(uint64_t width, uint64_t tokens)
@@ -194,10 +193,8 @@ static p4d_sdpa_shape shape_of(const rank *r, const block *b, bool back)
 	return s;
 }
 
-/*
- * Without context parallelism; with a ring; with keys gathered from 4 ranks: the first rank, one in between,
- * and the last.
- */
+/* Asks for the blocks without context parallelism, with a ring, and with keys gathered from 4 ranks (for
+ * the first rank, a middle one and the last). */
 static void ask_blocks(int number, const rank *r, bool build)
 {
 	const uint64_t n = r->length, half = n / 2, sequence = 4 * n;
@@ -218,7 +215,7 @@ static void ask_blocks(int number, const rank *r, bool build)
 		}
 }
 
-/* Whether no rank with the same attention was tried before. */
+/* Whether the test has not yet tried a rank with the same attention. */
 static bool is_new(const rank *r)
 {
 	static rank known[512];
@@ -237,7 +234,7 @@ static void ask_rank(rank r)
 	if (!is_new(&r))
 		return;
 	for (size_t i = 0; i < GPUS; i += test_stride(1, GPUS)) {
-		/* Llama 3 8B's shape, which other models have as well */
+		/* Llama 3 8B's shape, which other models also have */
 		const bool build = r.length == 4096 && r.heads == 32 && r.kv_heads == 8 && r.head_dim == 128;
 		ask_blocks((int)i, &r, build && (all || gpus[i].sm == 90));
 	}
@@ -245,7 +242,7 @@ static void ask_rank(rank r)
 
 static void ask_model(const p4d_preset *preset, const p4d_request *request, void *context)
 {
-	/* halves of 256 and 264 are on both sides of Blackwell's limit of 128; and other lengths */
+	/* half-sequences of 256 and 264 tokens are on both sides of Blackwell's limit of 128 */
 	static const uint64_t lengths[] = {4096, 256, 264, 1000};
 	const uint64_t heads = (uint64_t)request->value[P4D_HEADS];
 	const uint64_t kv_heads = (uint64_t)request->value[P4D_KV_HEADS];
@@ -272,7 +269,7 @@ static void graphs_of_the_models(void **state)
 	assert_true(asked > 500 && refused < asked / 4 && compiled >= 4);
 }
 
-/* A sliding window needs no more workspace. Slices have more keys than queries. */
+/* Sliding windows need no more workspace than whole attention, and slices have more keys than queries. */
 static void graphs_of_windows(void **state)
 {
 	static const struct {
@@ -299,7 +296,8 @@ static void graphs_of_windows(void **state)
 			}
 }
 
-/* If the estimator says that cuDNN supports documents, cuDNN does, with that workspace. */
+/* If the estimator predicts that cuDNN supports documents, cuDNN accepts them with the predicted
+ * workspace. */
 static void ask_documents(const rank *r, uint64_t documents, bool build)
 {
 	const block b = {r->length, r->length, r->length, true, true};
@@ -335,7 +333,7 @@ static void graphs_of_documents(void **state)
 		ask_documents(&cases[i].rank, cases[i].documents, i < 3);
 }
 
-/* A workspace that is too small is reported, and the graph is not used. */
+/* If the workspace is too small, p4d reports this and does not use the graph. */
 static void a_small_workspace(void **state)
 {
 	const rank r = {1, 8, 2, 64, 512};

@@ -9,7 +9,7 @@
 
 enum { ALL = 1 << 20 };
 
-/* Input and output of an operation's scalar function; each test uses the members that it needs. */
+/* Arguments and result of the scalar function of an operation. Each test uses only some of the members. */
 typedef struct call {
 	uint64_t n, out, in;
 	double *x, *y, *w, *weight, *bias, *rstd, *towards; /* the scalar function is the scalar product
@@ -37,7 +37,7 @@ static void linear_case(uint64_t n, uint64_t out, uint64_t in)
 	c.w = numbers(out * in, 2);
 	c.y = numbers(n * out, 3);
 	c.towards = numbers(n * out, 4);
-	/* the result is added to the old content */
+	/* these calls add to the previous content */
 	OP(linear_input)(NULL, dx, c.towards, c.w, n, out, in, true);
 	OP(linear_weight)(NULL, dw, c.towards, c.x, n, out, in, true);
 	for (uint64_t i = 0; i < n * in; i++)
@@ -81,7 +81,7 @@ static double columns(void *context)
 	return sum;
 }
 
-/* Columns of a wider matrix, multiplied by a number. */
+/* An operation on columns of a wider matrix, which multiplies them by a number. */
 static void columns_gradients(void **state)
 {
 	enum { N = 6, OUT = 5, IN = 3, STRIDE = 11 };
@@ -109,7 +109,7 @@ static void columns_gradients(void **state)
 	free(c.x), free(c.w), free(c.towards);
 }
 
-/* Compares with y = x w^T computed by loops. */
+/* A linear layer, compared with y = x w^T in plain loops. */
 static void linear_is_the_product(void **state)
 {
 	enum { N = 3, OUT = 4, IN = 5 };
@@ -117,7 +117,7 @@ static void linear_is_the_product(void **state)
 	       *y0 = numbers(N * OUT, 3);
 
 	(void)state;
-	/* the result is added to the output itself; then to another matrix, which does not change */
+	/* first the output itself is the addend; then another matrix, which must not change */
 	for (int twice = 0; twice < 2; twice++) {
 		OP(linear)(NULL, y, twice ? y0 : y, x, w, N, OUT, IN);
 		for (int i = 0; i < N; i++)
@@ -139,7 +139,7 @@ static double norm(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Two parts of rows, whose sums of squares are added, give the same results as one norm. */
+/* A row in two parts: with the sum of both parts' squares, results equal those of one norm. */
 static void split_norm_case(uint64_t n, uint64_t h)
 {
 	const uint64_t part[2] = {h / 3, h - h / 3};
@@ -278,7 +278,7 @@ static void heads_gradients(void **state)
 	}
 }
 
-/* Compares with the operations on one head of one token: bias, then RMSNorm of the head, then rotation. */
+/* `heads` compared with its steps on one head of one token: bias, RMSNorm, rotation. */
 static void heads_in_order(void **state)
 {
 	enum { D = 2, COLUMNS = 3 * D };
@@ -312,7 +312,7 @@ static void heads_in_order(void **state)
 	assert_true(x[4] == 10 && x[5] == 6);
 }
 
-/* Columns of values do not change, and at position 0 nothing changes. */
+/* Rotation does not change the columns of values, and changes nothing at position 0. */
 static void rotation_keeps_position_0(void **state)
 {
 	enum { D = 4, COLUMNS = 3 * D };
@@ -326,7 +326,7 @@ static void rotation_keeps_position_0(void **state)
 		assert_true(y[i] == x[i]);
 	for (int i = COLUMNS + 2 * D; i < 2 * COLUMNS; i++)
 		assert_true(y[i] == x[i]);
-	/* pairs (0, 2) by a quarter turn, (1, 3) by half a turn */
+	/* pair (0, 2) is turned by a quarter turn, pair (1, 3) by half a turn */
 	assert_true(y[COLUMNS] == -x[COLUMNS + 2] && y[COLUMNS + 2] == x[COLUMNS]);
 	assert_true(y[COLUMNS + 1] == -x[COLUMNS + 1] && y[COLUMNS + 3] == -x[COLUMNS + 3]);
 	free(x), free(y);
@@ -381,7 +381,7 @@ static double embed(void *context)
 	return dot(c->y, c->towards, c->n * c->in);
 }
 
-/* Tokens outside of this rank's rows of the table; a rank without rows; and a token that occurs twice. */
+/* Tokens outside of this rank's rows of the table, a rank without rows, and a token that occurs twice. */
 static void embedding_gradients(void **state)
 {
 	int32_t tokens[] = {3, 4, 8, 9, -1, 4, 5, 6, 7};
@@ -404,7 +404,7 @@ static void embedding_gradients(void **state)
 	free(dtable), free(c.w), free(c.y), free(c.towards);
 }
 
-/* A vocabulary that is divided unequally over two ranks: columns 0 .. CUT-1 and the rest. */
+/* Two ranks with unequal parts of the vocabulary: columns 0 .. CUT-1, and the other columns. */
 enum { VOCAB = 11, CUT = 4, TOKENS = 6, PARTS = 2 };
 static const uint64_t part_first[] = {0, CUT}, part_size[] = {CUT, VOCAB - CUT};
 
@@ -450,7 +450,7 @@ static void cross_entropy_gradients(void **state)
 	}
 	for (int z = 0; z < 2; z++) {
 		e.z_loss = z ? 0.125f : 0;
-		/* the sum over all columns, computed without the code under test */
+		/* the expected sum over all columns, in plain loops */
 		double expected = 0;
 		for (int i = 0; i < 4; i++) {
 			double all = 0, target = 0;
@@ -481,7 +481,7 @@ static void cross_entropy_gradients(void **state)
 		free(e.logits[p]);
 }
 
-/* Compares with algorithm 2 of Loshchilov and Hutter 2019, implemented literally. */
+/* AdamW compared with algorithm 2 of Loshchilov and Hutter 2019, line by line. */
 static void adam_by_the_book(void **state)
 {
 	enum { N = 5, STEPS = 3 };
@@ -515,7 +515,7 @@ static void adam_by_the_book(void **state)
 	free(x), free(expected);
 }
 
-/* Rounding does not change numbers on average, and never changes numbers that bf16 represents. */
+/* Stochastic rounding is right on average, and never changes a number that bf16 represents exactly. */
 static void rounding_is_unbiased(void **state)
 {
 	enum { COUNT = 1 << 16 };
@@ -535,13 +535,13 @@ static void rounding_is_unbiased(void **state)
 			assert_true(fabs((double)p4d_from_bf16(low) - x) <= 2 * width);
 			assert_int_equal(p4d_round_to_bf16(exact, up & 0xffff), p4d_to_bf16(exact));
 		}
-		/* five standard deviations of a mean; errors are at most half the distance of neighbours */
+		/* the mean error is below five standard deviations of a mean */
 		assert_true(fabs(sum[0]) / COUNT < 5 * width / sqrt(COUNT));
 		assert_true(fabs(sum[1]) / COUNT < 5 * width / sqrt(COUNT));
 	}
 }
 
-/* Moments are those of fp32 up to a rounding, whichever slices of a tensor a rank has. */
+/* bf16 moments equal fp32 moments up to one rounding, whichever part of a tensor a rank has. */
 static void adam_with_half_moments(void **state)
 {
 	enum { LINES = 6, WIDTH = 10, LEFT = 4, N = LINES * WIDTH };
@@ -555,11 +555,11 @@ static void adam_with_half_moments(void **state)
 	(y, NULL, whole_m, whole_v, g, N, &adam,
 	 &(p4d_rounding){.key = 9, .columns = WIDTH, .stride = WIDTH});
 	for (int i = 0; i < N; i++) {
-		assert_true(x[i] == y[i]); /* compared before they are rounded */
+		assert_true(x[i] == y[i]); /* compared before a rounding has an effect */
 		assert_true(fabs((double)p4d_from_bf16(whole_m[i]) - m[i]) <= 0x1p-7 * fabs(m[i]));
 		assert_true(fabs((double)p4d_from_bf16(whole_v[i]) - v[i]) <= 0x1p-7 * v[i]);
 	}
-	/* the left columns and then the right ones, except their first two, in a second call */
+	/* the left columns, and in a second call the right columns except their first two */
 	for (int side = 0; side < 2; side++) {
 		const uint64_t columns = side ? WIDTH - LEFT : LEFT, first = side ? LEFT : 0;
 		double part_x[N], part_g[N];

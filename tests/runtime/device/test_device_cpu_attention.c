@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Attention of the cpu device in double, compared with its definition, and its gradients with finite
- * differences.
- */
+/* Attention of the cpu device in double, compared with its definition. Its gradients are compared with
+ * finite differences. */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -12,10 +10,8 @@
 
 enum { CP_MOST = 3, SAMPLES = 9 };
 
-/*
- * One rank's queries, and the keys of `cp` ranks, which arrive one after another as in a ring. Sequences are
- * cut in zigzag: rank r has the chunks r and 2*cp-1-r.
- */
+/* The queries of one rank, and the keys of `cp` ranks, which arrive one after the other as in a ring.
+ * Sequences are divided in zigzag: rank r has chunks r and 2*cp-1-r. */
 typedef struct ring {
 	uint64_t cp, rank, batch, length, heads, kv_heads, d; /* length: tokens of a sequence on a rank */
 	bool documents;
@@ -43,7 +39,7 @@ static void ring_open(ring *r)
 	r->key_columns = 2 * r->kv_heads * r->d;
 	r->q = numbers(r->n * r->columns, 1);
 	for (uint64_t i = 0; i < r->n * r->columns; i++)
-		r->q[i] *= 3; /* larger queries, so that probabilities differ */
+		r->q[i] *= 3; /* larger queries make probabilities more different */
 	for (uint64_t c = 0; c < r->cp; c++) {
 		r->kv[c] = numbers(r->n * r->key_columns, 2 + c);
 		r->position[c] = calloc(r->length, sizeof(int32_t));
@@ -61,7 +57,7 @@ static void ring_open(ring *r)
 	r->lse = calloc(r->n * r->heads, sizeof(double));
 	r->part_lse = calloc(r->n * r->heads, sizeof(double));
 	r->towards = numbers(r->n * r->heads * r->d, 9);
-	/* twice the plan's bytes for fp32, and no more, so that memory checkers find accesses beyond it */
+	/* exactly twice the plan's fp32 bytes, so that sanitizers find accesses beyond the end */
 	r->workspace = malloc(8 * P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * r->d));
 }
 
@@ -166,11 +162,11 @@ static void ring_case(ring r)
 		(dq, dkv[c], dkv[c] + r.kv_heads * r.d, r.towards, r.lse, sums, r.q, r.kv[c],
 		 r.kv[c] + r.kv_heads * r.d, &shape, r.workspace);
 	}
-	/* the columns after the queries do not belong to the test */
+	/* columns that are no queries do not count */
 	for (uint64_t i = 0; i < r.n * r.columns; i++)
 		if (i % r.columns >= r.heads * r.d)
 			assert_true(dq[i] == 0);
-	if (r.length > 1) /* with one key its probability is 1 whatever the query */
+	if (r.length > 1) /* a single key has probability 1 for any query */
 		check_gradient("attention, q", forward, &r, r.q, dq, r.n * r.columns, SAMPLES);
 	for (uint64_t c = 0; c < r.cp; c++)
 		check_gradient("attention, k v", forward, &r, r.kv[c], dkv[c], r.n * r.key_columns, SAMPLES);
@@ -187,7 +183,7 @@ static void one_token(void **state)
 	ring_case((ring){.cp = 1, .batch = 3, .length = 1, .heads = 2, .kv_heads = 1, .d = 4});
 }
 
-/* Lengths that are one row below and above a multiple of a tile. */
+/* Lengths one below and one above a multiple of the tile. */
 static void odd_lengths(void **state)
 {
 	static const uint64_t lengths[] = {2, 63, 64, 129};
@@ -212,8 +208,8 @@ static void documents(void **state)
 	    (ring){.cp = 1, .batch = 3, .length = 67, .heads = 2, .kv_heads = 1, .d = 4, .documents = true});
 }
 
-/* Windows that end in the same tile, at its border, in an earlier tile, and beyond the sequence; and
- * capped scores. */
+/* Windows that end in the same tile, at its border, in an earlier tile, and before the sequence. Also
+ * scores with a soft cap. */
 static void windows_and_caps(void **state)
 {
 	static const uint64_t windows[] = {2, 7, 64, 65, 100, 1000};
@@ -241,7 +237,7 @@ static void windows_and_caps(void **state)
 				 .cap = 1.25f});
 }
 
-/* Every rank of a zigzag ring: the first sees almost none of the others' keys. */
+/* All ranks of a zigzag ring. The first rank sees almost no keys of other ranks. */
 static void zigzag_ring(void **state)
 {
 	(void)state;
@@ -257,7 +253,7 @@ static void zigzag_ring(void **state)
 					 .documents = i == 1});
 }
 
-/* All keys of the block are later than the queries. */
+/* All keys of the block come after the queries, so no query sees a key. */
 static void nothing_to_see(void **state)
 {
 	enum { N = 3, D = 2 };

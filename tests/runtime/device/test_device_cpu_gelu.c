@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Operations of the cpu device that a Llama does not need, in double: gradients compared with finite
- * differences.
- */
+/* Operations of the cpu device that Llama does not need, in double. Gradients are compared with finite
+ * differences. */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -51,7 +49,7 @@ static void layer_norm_gradients(void **state)
 	(void)state;
 	open_call(&c, N * H, N * H);
 	layer_norm(&c);
-	for (int i = 0; i < N; i++) { /* a row's numbers have mean 0 and length 1 before weight and bias */
+	for (int i = 0; i < N; i++) { /* before weight and bias, a row has mean 0 and root mean square 1 */
 		double sum = 0, squares = 0;
 		for (int j = 0; j < H; j++) {
 			const double z = (c.x[i * H + j] - c.statistics[i]) * c.statistics[N + i];
@@ -78,7 +76,7 @@ static double unit_norm(void *context)
 	return dot(c->y, c->towards, N * H);
 }
 
-/* A norm that adds 1 to its weight. */
+/* A norm whose weight is stored as the difference from 1. */
 static void unit_norm_gradients(void **state)
 {
 	double *dx = calloc(N * H, sizeof(*dx)), *y = calloc(N * H, sizeof(*y)), dweight[H] = {0}, plus[H],
@@ -134,7 +132,7 @@ static void gelu_gradients(void **state)
 	memcpy(dx, c.x, sizeof(dx));
 	OP(geglu_backward)(dx, again, c.towards, N, H);
 	geglu(&c);
-	assert_memory_equal(again, c.y, sizeof(again)); /* a second call sets the gradients again */
+	assert_memory_equal(again, c.y, sizeof(again)); /* a second call overwrites the gradients */
 	check_gradient("geglu", geglu, &c, c.x, dx, 2 * N * H, ALL);
 	close_call(&c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cpu device's results do not depend on its number of threads, in any bit, in fp32 and bf16. */
+/* The bits of the cpu device's results do not depend on the number of threads, in fp32 and bf16. */
 #include "support/support.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "device/cpu/cpu_threads.h"
 #include "device/device.h"
 
-/* Large enough that every operation divides its work, and not a multiple of a tile or block. */
+/* Large enough that all operations divide their work, and no multiple of a tile or block. */
 enum { N = 610, H = 320, HEADS = 4, KV = 2, D = 80, COLUMNS = (HEADS + 2 * KV) * D, F = 700, V = 1030 };
 enum { LENGTH = N / 2, ROOM = 8 << 20, MOST = 64, PARTS = 3 };
 
@@ -65,7 +65,7 @@ static void products(run *r)
 	d->columns_weight(d, r->type, dw, y, F, x, N, F - 37, H, 0.5f, true);
 }
 
-/* Matmuls in FP8 with scales for blocks, and with one scale. */
+/* Matmuls in FP8, with block scales and with one scale per tensor. */
 static void fp8_products(run *r)
 {
 	static const int recipes[] = {P4D_FP8_BLOCKWISE, P4D_FP8_CURRENT};
@@ -106,7 +106,7 @@ static void attention(run *r)
 				     .query_stride = COLUMNS,
 				     .key_stride = COLUMNS,
 				     .scale = 0.1f};
-	/* which thread uses which part of the scratch memory depends on timing */
+	/* it depends on timing which thread uses which part of the scratch memory */
 	void *workspace = calloc(1, ROOM);
 
 	for (int i = 0; i < LENGTH; i++)
@@ -244,7 +244,7 @@ CASES(norms)
 CASES(activations)
 CASES(losses_and_optimizer)
 
-/* Checks that work is divided; otherwise the tests above would show nothing. */
+/* Checks that the operations divide their work. Otherwise the tests above would show nothing. */
 static void work_is_divided(void **state)
 {
 	(void)state;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Operations in fp32 and bf16, through a device's table, compared with the cpu's in double on the same
- * inputs: fp32 results agree to 1e-5, and bf16 results are the double results rounded once.
- */
+/* Operations of a device in fp32 and bf16, compared with the cpu device's results in double for the same
+ * inputs. fp32 results agree to 1e-5. bf16 results are the double results, rounded once. */
 #include "support/support.h"
 
 #include "support/numbers.h"
@@ -14,14 +12,13 @@
 
 static p4d_device device;
 
-/* The results of all operations for one type, value by value. */
+/* The results of all operations for one type, as a list of values. */
 typedef struct record {
 	uint64_t count, room;
 	struct value {
 		const char *name;
 		double x;
-		bool rounded,
-		    first; /* rounded: the value was stored as bf16; first: it is the first of a result */
+		bool rounded, first; /* rounded: stored as bf16; first: the first value of a result */
 	} * value;
 } record;
 
@@ -46,7 +43,7 @@ static struct {
 } kept[KEPT];
 static unsigned number_kept;
 
-/* Memory that is kept until all cases of a type have run. */
+/* Memory that lives until all cases of a type have run. */
 static void *keep(p4d_device *on, uint64_t bytes)
 {
 	assert_true(number_kept < KEPT);
@@ -126,8 +123,8 @@ static bool same_bits(double a, double b)
 	return !memcmp(&a, &b, sizeof(a));
 }
 
-/* The results do not depend on the order of threads. They would if one read what another has not yet
- * written. */
+/* The order in which threads run must not change results. It would if a thread read what another thread
+ * has not yet written. */
 static void order_changes_nothing(void **state)
 {
 	void (*const cases[])(void) = {p4d_cpu_all_fp32, p4d_cpu_all_bf16};
@@ -148,7 +145,7 @@ static void order_changes_nothing(void **state)
 }
 #endif
 
-/* The exponential, with which the vector loops of the operations agree. */
+/* The exponential function. The operations' vector loops must agree with it. */
 static void exponential(void **state)
 {
 	double worst = 0;
@@ -183,13 +180,13 @@ static void hyperbolic_tangent(void **state)
 
 static uint16_t nearest(float x)
 {
-	const uint16_t cut = (uint16_t)(p4d_to_bf16(x) & 0x8000); /* keeps only the sign */
+	const uint16_t cut = (uint16_t)(p4d_to_bf16(x) & 0x8000); /* the sign alone, which is zero */
 	uint16_t best = cut;
 	double distance = INFINITY;
 
 	for (unsigned magnitude = 0; magnitude <= 0x7f80; magnitude++) {
 		const uint16_t candidate = (uint16_t)(cut | magnitude);
-		/* the value after the largest number is infinity */
+		/* the code after the largest number counts as 2^128, although it means infinity */
 		const double value =
 		    magnitude == 0x7f80 ? copysign(ldexp(1, 128), x) : (double)p4d_from_bf16(candidate);
 		const double off = fabs(value - (double)x);
@@ -211,8 +208,8 @@ static float of_bits(uint32_t bits)
 
 static void bf16_is_the_nearest(void **state)
 {
-	/* ties that round down and up, numbers next to ties, and numbers that round to the next power of two,
-	 * to infinity, or are denormal */
+	/* ties that round down and up, numbers next to ties, and numbers that round to a power of two, to
+	 * infinity, or to a denormal number */
 	static const uint32_t bits[] = {0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f807fff,
 					0x3f808001, 0x3fffffff, 0xbf818000, 0x7f7fffff, 0x7f7f7fff,
 					0x7f7f8000, 0x00018000, 0x00008000, 0x80017fff, 0x42f6e979};
@@ -229,7 +226,7 @@ static void bf16_is_the_nearest(void **state)
 	}
 	assert_int_equal(p4d_to_bf16(INFINITY), 0x7f80);
 	assert_int_equal(p4d_to_bf16(-INFINITY), 0xff80);
-	/* if only the upper bits were kept, this NaN would become infinity */
+	/* keeping only the upper bits would turn this NaN into infinity */
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0x7f800001)))));
 	assert_true(isnan(p4d_from_bf16(p4d_to_bf16(of_bits(0xffffffff)))));
 }
@@ -264,7 +261,7 @@ static void casts(void **state)
 
 enum { ROWS = 9, VOCAB = 53, COUNT = ROWS * VOCAB };
 
-/* Statistics of rows of logits, computed by the device under test in its memory, and in double. */
+/* Statistics of rows of logits, computed by the device under test and in double. */
 typedef struct statistics {
 	float *logits, *maximum, *sum, *target; /* on the device */
 	int32_t *labels;
@@ -295,7 +292,7 @@ static statistics some_statistics(void)
 	return s;
 }
 
-/* Statistics of fp32 logits and their loss, compared with the same in double. */
+/* Compares the statistics of fp32 logits, and their loss, with those in double. */
 static void sums(void **state)
 {
 	statistics s = some_statistics();
@@ -355,7 +352,7 @@ static void sums_of_gradients(void **state)
 	put(&device, s.logits + COUNT / 2, &wrong[1], sizeof(float));
 	put(&device, s.logits + COUNT - 1, &wrong[2], sizeof(float));
 	assert_int_equal(nonfinite(s.logits, 1), 1 + 3);
-	/* a NaN is visible in the loss */
+	/* a NaN in the logits makes the loss NaN */
 	device.softmax_sums(&device, P4D_DT_FP32, s.maximum, s.sum, s.target, s.logits, VOCAB, s.labels, ROWS,
 			    VOCAB, 0);
 	fetch(&device, &sum, s.sum, sizeof(sum));
@@ -394,7 +391,7 @@ static void memory(void **state)
 							     : i == 1 ? 2 + 3
 							     : i == 2 ? 22 + 23
 								      : 32 + 33));
-	/* allocated memory is counted; memory that was filled and not written afterwards is found */
+	/* the device counts allocated memory, and finds memory that was not written since it was filled */
 	assert_int_equal(device.allocated_bytes - before, small_bytes + large_bytes);
 	uint64_t words = 0;
 	device.fill(&device, large, 0xfff1fff1, large_bytes / 4);
@@ -422,7 +419,7 @@ static int close_device(void **state)
 
 int main(void)
 {
-	/* set before a device is opened, so that denormal numbers are also rounded correctly */
+	/* sets the rounding mode of denormal numbers, which a device would set when it is opened */
 	const struct CMUnitTest functions[] = {
 	    cmocka_unit_test(exponential),
 	    cmocka_unit_test(hyperbolic_tangent),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device's operations together: loss and gradients of a tiny Llama, compared with JAX in float64. */
+/* All operations of a device together: loss and gradients of a tiny Llama, compared with JAX in float64. */
 #include "support/support.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 enum { STEPS = 25, BATCH = 2, LENGTH = 24, VOCAB = 48 };
 
-/* The shape that tests/parity/make_oracle.py uses. */
+/* The sizes in tests/parity/make_oracle.py. */
 static const llama_shape shape = {.layers = 2,
 				  .hidden = 16,
 				  .ffn = 40,
@@ -94,10 +94,8 @@ static void fp32_agrees(void **state)
 	compare(P4D_DT_FP32, 1e-5);
 }
 
-/*
- * Weights and activations have 8 significant bits: an error of 2^-9 each, over some tens of consecutive
- * roundings.
- */
+/* Weights and activations have 8 significant bits, so each has an error of 2^-9, over some tens of
+ * roundings in a row. */
 static void bf16_agrees(void **state)
 {
 	(void)state;
@@ -105,7 +103,8 @@ static void bf16_agrees(void **state)
 	compare(P4D_DT_BF16, 5e-2);
 }
 
-/* Steps on one text lower its loss, in fp32 and with a master copy. A second run gives the same bits. */
+/* Training on one text lowers its loss, in fp32 and with a master copy. A second training gives the same
+ * bits. */
 static double train(p4d_dtype type, int steps)
 {
 	int32_t tokens[BATCH * LENGTH], labels[BATCH * LENGTH];

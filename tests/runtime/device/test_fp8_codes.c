@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * 8-bit floating-point numbers compared with their definition: sign, exponent, fraction. Tests every code,
- * every bf16 number, and the middles between codes; and the scales of blocks, by quantizing.
- */
+/* 8-bit floating-point numbers compared with their definition: sign, exponent, fraction. Tests all codes,
+ * all bf16 numbers, and the middles between codes. Also tests the scales of blocks that are quantized. */
 #include "support/support.h"
 
 #include <math.h>
@@ -48,7 +46,7 @@ static void codes_are_their_numbers(void **state)
 	}
 }
 
-/* The nearest code; if two are equally near, the even one. */
+/* The nearest code. If two codes are equally near, it is the even one. */
 static unsigned nearest(double x, p4d_fp8_format f)
 {
 	unsigned best = 0;
@@ -79,7 +77,7 @@ static void the_nearest_is_taken(void **state)
 	}
 }
 
-/* A block's scale is the least power of two with which its largest number fits. */
+/* The scale of a block is the smallest power of two with which the block's largest number fits. */
 static void scales_fit(void **state)
 {
 	(void)state;
@@ -98,7 +96,7 @@ static void scales_fit(void **state)
 	}
 }
 
-/* Each scale has its own place, inside the memory for scales. */
+/* Each scale has a place of its own inside the memory for scales. */
 static void places_of_scales_differ(void **state)
 {
 	enum { ROWS = 300, DEPTH = 700 };
@@ -122,7 +120,7 @@ static void places_of_scales_differ(void **state)
 		}
 }
 
-/* Checks the places of exponents in tiles, with the inverse of the formulas in cuBLASLt's documentation. */
+/* Checks where exponents are in tiles, with the inverse of the formulas in cuBLASLt's documentation. */
 static void check_exponents(uint64_t rows, uint64_t depth)
 {
 	const p4d_fp8_operand_shape s = p4d_fp8_shape_of(P4D_FP8_MXFP8, P4D_FP8_WEIGHT, rows, depth);
@@ -138,10 +136,8 @@ static void check_exponents(uint64_t rows, uint64_t depth)
 	}
 }
 
-/*
- * Checks the places of fp32 scales by walking through memory: M-major, and K-major with columns a multiple of
- * 4 apart.
- */
+/* Checks where fp32 scales are, by walking through memory. They are M-major, or K-major with a column
+ * stride that is a multiple of 4. */
 static void check_floats(uint64_t rows, uint64_t depth)
 {
 	const p4d_fp8_operand_shape by_row = p4d_fp8_shape_of(P4D_FP8_BLOCKWISE, P4D_FP8_INPUT, rows, depth),
@@ -196,7 +192,8 @@ static void recipes_of_gpus(void **state)
 	}
 }
 
-/* A matrix and its transpose have the same codes, and a matmul equals that of the decoded numbers. */
+/* The codes of a matrix and of its transpose are equal, and a matmul of codes equals that of the decoded
+ * numbers. */
 static void operands_multiply(void **state)
 {
 	enum { M = 150, N = 300, K = 260 };

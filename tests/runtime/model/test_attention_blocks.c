@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The blocks of attention that the host describes agree with the positions of queries and keys, on every
- * rank. The plan's workspace is exactly what the largest block needs.
- */
+/* The blocks of attention, which the host computes, agree with the positions of queries and keys on each
+ * rank. The plan's workspace is exactly that of the largest block. */
 #include "support/support.h"
 
 #include "model/sequence_order.h"
@@ -30,7 +28,8 @@ static bool seen_in(const p4d_attention_block *b, uint64_t query, uint64_t key)
 {
 	if (query < b->first_query || query >= b->first_query + b->queries || key >= b->keys)
 		return false;
-	/* each later query sees one key more */
+	/* with a causal mask, the last query sees all keys of the block, and each earlier query one key
+	 * less */
 	return !b->causal || key + (b->first_query + b->queries - 1 - query) < b->keys;
 }
 
@@ -77,8 +76,9 @@ static void check_block(uint32_t block, uint64_t keys)
 }
 
 /*
- * With a window, a query sees the last keys of a causal block exactly if they are within the window. A ring
- * has no blocks, because its queries and keys are two parts of the sequence.
+ * With a window, a query sees the last keys of a causal block if and only if they are within the window.
+ * In a ring there are no such blocks, because a rank's queries and keys are two separate parts of the
+ * sequence.
  */
 static void check_window(uint32_t block, uint64_t keys)
 {
@@ -159,7 +159,7 @@ static void check_most(int sm)
 static void the_plan_has_the_most(void **state)
 {
 	static const int sms[] = {0, 80, 90, 100, 120};
-	/* sizes on both sides of the limit at which Blackwell uses other kernels */
+	/* chunk sizes on both sides of 128, where Blackwell changes to other kernels */
 	static const uint64_t chunks[] = {1, 24, 64, 65, 127, 128, 129, 256, 257, 300, 4096};
 
 	(void)state;
@@ -172,7 +172,7 @@ static void the_plan_has_the_most(void **state)
 				}
 }
 
-/* No two buffers of a call overlap, and every buffer of a call is used. */
+/* The buffers of a call do not overlap, and the call uses all of them. */
 static void buffers_lie_apart(void **state)
 {
 	static const int sms[] = {80, 90, 100, 120};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of weights: all parameters of the plan, and each element of the model on the ranks that
- * should have it. */
+/* The table of weights has all parameters of the plan. Each element of the model is on the ranks that
+ * should have it, and on no other. */
 #include "support/support.h"
 
 #include "plan/parameters.h"
@@ -12,7 +12,7 @@
 
 enum { VOCAB = 37, TENSORS = 256, ELEMENTS = 37 * 16 };
 
-/* How often each element of a named tensor was seen. */
+/* How often the test saw each element of a named tensor. */
 typedef struct seen {
 	char name[96];
 	uint64_t count;
@@ -51,7 +51,7 @@ static void see(const p4d_weight_slice *p)
 		}
 }
 
-/* Checks that the pieces of a weight are consecutive in it. Returns where the last one ends. */
+/* Checks that the pieces of a weight follow each other, from `at` on. Returns the end of the last one. */
 static uint64_t look_at_weight(const p4d_layout *l, p4d_place place, const p4d_weights *w,
 			       const p4d_weight *weight, uint64_t at)
 {
@@ -94,7 +94,7 @@ static void look_at(const p4d_layout *l, p4d_place place)
 	assert_int_equal(at, w.elements);
 	assert_int_equal(w.frozen, p4d_parameters_frozen(l, &schedule, place.pp));
 	assert_true(w.trained == w.count || l->finetune == P4D_TUNE_LORA);
-	for (uint32_t k = w.trained; k < w.count; k++) { /* frozen weights follow */
+	for (uint32_t k = w.trained; k < w.count; k++) { /* frozen weights come after the trained ones */
 		assert_true(w.weight[k].frozen);
 		at = look_at_weight(l, place, &w, &w.weight[k], at);
 	}
@@ -106,7 +106,7 @@ static void every_element_has_its_place(void **state)
 {
 	static const struct {
 		const char *options;
-		unsigned of_layer, others; /* numbers of tensors */
+		unsigned of_layer, others; /* number of tensors of a layer, and outside of layers */
 	} models[] = {
 	    {"tied=off bias=none qk-norm=off", 9, 3},
 	    {"tied=on bias=qkv qk-norm=on", 9 + 3 + 2, 2},
@@ -161,8 +161,8 @@ static void every_element_has_its_place(void **state)
 			    l.tied && !l.vocab_parallel && l.pp > 1 && !p4d_is_v_shaped(l.schedule);
 			const bool of_heads = strstr(name, "q_norm") || strstr(name, "k_norm"),
 				   bias = strstr(name, ".bias");
-			/* number of copies of vectors of the hidden size, of a head, and of columns; of what
-			 * is sharded over Z, and of everything else */
+			/* number of ranks with a copy: of vectors of one head; of hidden vectors; of
+			 * columns; of parts that Z shards; of all other parts */
 			const uint64_t copies = of_heads ? l.tp * l.tp_y * l.tp_z
 						: whole  ? l.tp * l.tp_z
 						: bias   ? l.tp_y * l.tp_z

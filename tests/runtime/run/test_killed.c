@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kill -9 of any rank at any moment: all ranks are gone within 5 seconds, and one line says which rank died,
- * and where. The same command then continues as if nothing had happened: every loss has the same digits, and
- * the last checkpoint the same bytes. In another layout, losses are the same to 1e-5.
+ * If any rank is killed (kill -9) at any moment, all ranks end within 5 seconds, and one line says which
+ * rank died, and where. If the same command is started again, it continues as if nothing had happened: all
+ * losses have the same digits, and the last checkpoint has the same bytes. In another layout, losses agree
+ * to 1e-5.
  *
- * A chain is a run of p4d-train with 4 ranks that is killed again and again (at its start, in its steps, and
- * while it saves) before it may finish. P4D_TEST_ALL: more kills; P4D_TEST_SEED=N: other moments.
+ * A chain is a run of p4d-train with 4 ranks that is killed repeatedly, at its start, in its steps, and
+ * while it saves. At the end it may finish. P4D_TEST_ALL makes more kills, and P4D_TEST_SEED=N other
+ * moments.
  */
 #include "support/support.h"
 
@@ -25,7 +27,7 @@ enum { KILLS_ALL = 10 };
 enum { KILLS_ALL = KILLS };
 #endif
 
-/* The command with 4 ranks, and the same with another layout. */
+/* Options of the run with 4 ranks, and options that continue it in another layout. */
 typedef struct chain {
 	const char *layout, *other;
 } chain;
@@ -53,7 +55,7 @@ enum { CHAINS = sizeof(chains) / sizeof(*chains) };
 typedef enum moment { AT_START, IN_STEPS, WHILE_SAVING, MOMENTS } moment;
 static const char *const moment_name[MOMENTS] = {"at the start", "in a step", "while saving"};
 
-/* Sums over all chains. A kill during saving also counts as one during a step. */
+/* Counts over all chains. A kill while saving also counts as a kill in a step. */
 static struct {
 	unsigned at[MOMENTS], others;
 	double longest, off;
@@ -63,9 +65,9 @@ typedef struct attempt {
 	uint64_t seed;
 	moment moment;
 	uint32_t rank;
-	uint64_t resumes; /* the step from which the run will continue; 0: from the beginning */
-	uint64_t waits;   /* the kill comes in this step, or while this step's checkpoint is saved */
-	double delay;     /* seconds between that moment and the kill */
+	uint64_t resumes; /* the step after which the run will resume; 0: from the beginning */
+	uint64_t waits;   /* the kill happens in this step, or while its checkpoint is saved */
+	double delay;     /* seconds from the beginning of that moment to the kill */
 } attempt;
 
 /* Chooses the moment of a kill. start_seconds: about how long a start takes. */
@@ -96,7 +98,7 @@ static bool is_time(const attempt *a, const run_curve *curve)
 {
 	const run_log log = run_log_compare(log_of("chain"), curve);
 
-	/* before this run has started, the files are still those of the last run */
+	/* the log and the checkpoints are those of the previous run until this run has started */
 	if (a->moment == AT_START || !log.starts)
 		return a->moment == AT_START;
 	return a->moment == IN_STEPS ? log.step >= a->waits : is_saving("chain", a->waits);
@@ -116,7 +118,7 @@ static bool moment_comes(launched *l, const attempt *a, const run_curve *curve)
 	return true;
 }
 
-/* Checks that there is one line, with the rank, its host, and that it was killed. */
+/* Checks that one line says which rank was killed, and on which host. */
 static void says_who_was_killed(const attempt *a)
 {
 	char host[65] = "", who[128];
@@ -128,7 +130,7 @@ static void says_who_was_killed(const attempt *a)
 		fail_msg("rank %u of %s was killed, it says: %s", a->rank, host, said);
 }
 
-/* Checks the files after a kill: no checkpoint is lost or wrong. */
+/* Checks the files after a kill: no checkpoint is missing or damaged. */
 static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 {
 	const run_log log = run_log_compare(log_of("chain"), curve);
@@ -147,7 +149,7 @@ static void leaves_what_it_made(const attempt *a, const run_curve *curve)
 	seen.at[WHILE_SAVING] += log.step && saving;
 }
 
-/* Runs until the kill. False: the run finished before. */
+/* Runs until the kill. Returns false if the run finished first. */
 static bool is_killed(const char *layout, const attempt *a, const run_curve *curve)
 {
 	launched l;
@@ -173,10 +175,8 @@ static bool is_killed(const char *layout, const attempt *a, const run_curve *cur
 	return true;
 }
 
-/*
- * Continues a copy of the killed run in another layout. False: there was no checkpoint, or the run was
- * complete.
- */
+/* Continues a copy of the killed run in another layout. Returns false if there was no checkpoint, or if
+ * the run was complete. */
 static bool other_layout_goes_on(const char *layout, const run_curve *curve)
 {
 	const uint64_t step = newest("chain");
@@ -196,7 +196,7 @@ static bool other_layout_goes_on(const char *layout, const run_curve *curve)
 	return true;
 }
 
-/* Trains without kills. Returns how long the start takes. */
+/* Trains without kills. Returns the seconds that the start takes. */
 static double run_whole(const char *layout, run_curve *curve)
 {
 	launched l;
@@ -245,7 +245,7 @@ static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *kille
 		const attempt a = plan_attempt(*seed, start_seconds);
 		print_message("%s, seed %d: kill rank %u %s\n", c->layout, (int)*seed, a.rank,
 			      moment_name[a.moment]);
-		/* removes a chain that has finished, so that another can begin */
+		/* a finished chain is removed, so that the next one begins from the start */
 		if (!is_killed(c->layout, &a, &curve)) {
 			goes_on_to_the_same_end(c->layout, &curve);
 			shell("rm -rf chain");

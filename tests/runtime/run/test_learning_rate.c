@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Learning rates, and losses that stop a run. */
+/* Learning rates, and the losses that stop a run or skip a step. */
 #include "support/support.h"
 
 #include <math.h>
@@ -22,8 +22,7 @@ static void test_warmup(void **state)
 	near(p4d_learning_rate(&rate, 3), 6);
 	near(p4d_learning_rate(&rate, 4), 8);
 	assert_true(p4d_learning_rate(&rate, 5) < 8);
-	/* a warmup that lasts all steps, so that there is no decay; then no warmup, so that step 1 already
-	 * decays */
+	/* with a warmup of all steps there is no decay; without warmup, step 1 already decays */
 	near(p4d_learning_rate(&(p4d_rate){.peak = 8, .least = 1, .warmup = 4, .steps = 4}, 4), 8);
 	assert_true(p4d_learning_rate(&(p4d_rate){.peak = 8, .warmup = 0, .steps = 10}, 1) < 8);
 }
@@ -33,7 +32,7 @@ static void test_cosine(void **state)
 	const p4d_rate rate = {.peak = 3, .least = 1, .warmup = 10, .steps = 110};
 
 	(void)state;
-	near(p4d_learning_rate(&rate, 60), 2); /* half of the way */
+	near(p4d_learning_rate(&rate, 60), 2); /* half of the decay */
 	near(p4d_learning_rate(&rate, 35), 2 + sqrt(0.5));
 	near(p4d_learning_rate(&rate, 110), 1);
 	near(p4d_learning_rate(&rate, 1000), 1);
@@ -54,7 +53,7 @@ static void test_wsd(void **state)
 	near(p4d_learning_rate(&rate, 110), 1);
 }
 
-/* The loss in a step of a training that goes well, with some noise. */
+/* The loss of a step in a training that goes well, with some noise. */
 static double usual_loss(uint64_t step)
 {
 	return 2 + 3 * exp(-(double)step / 40) + 0.05 * sin((double)step * 1.7);
@@ -85,7 +84,7 @@ static void test_not_finite(void **state)
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
 		assert_int_equal(p4d_loss_seen(&watch, 8, 2.5, 3, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_NOT_FINITE);
-		/* a good step restarts the count */
+		/* a step with a good loss restarts the count of bad steps */
 		assert_int_equal(p4d_loss_seen(&watch, 9, 2.5, 0, &kind, &err), 0);
 		assert_int_equal(kind, P4D_LOSS_FINE);
 	}
@@ -111,7 +110,7 @@ static void test_named_curves(void **state)
 		assert_true(p4d_learning_rate(&constant, i) == 1);
 }
 
-/* A batch whose labels are all masked has no loss; data without any label train nothing. */
+/* A batch with only masked labels has no loss. If no batch has a label, the run ends with an error. */
 static void test_no_label(void **state)
 {
 	p4d_loss_watch watch = {.skips_allowed = 2}, never = {.skips_allowed = 9};
@@ -145,13 +144,13 @@ static void test_spikes(void **state)
 	}
 	assert_int_equal(p4d_loss_seen(&watch, 101, 7, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
-	/* the spike has not changed the usual loss */
+	/* the usual loss does not change with the spike, so the same loss is again a spike */
 	assert_int_equal(p4d_loss_seen(&watch, 102, 6.5, 0, &kind, &err), 0);
 	assert_int_equal(kind, P4D_LOSS_SPIKE);
 	assert_int_equal(p4d_loss_seen(&watch, 103, 6.4, 0, &kind, &err), -1);
 	assert_int_equal(err.code, P4D_E_DIVERGED);
 
-	/* a loss that stays high is no longer a spike */
+	/* if the loss stays high, it becomes the usual loss and is no spike any more */
 	unsigned spikes = 0;
 	for (uint64_t i = 101; i <= 200; i++) {
 		assert_int_equal(p4d_loss_seen(&patient, i, 7, 0, &kind, &err), 0);
@@ -160,7 +159,7 @@ static void test_spikes(void **state)
 	assert_int_equal(spikes, 32);
 }
 
-/* Tests --on-spike; skipped steps of both kinds have one common limit. */
+/* Tests --on-spike. Steps skipped for a spike and for a gradient that is not finite share one limit. */
 static void test_on_spike(void **state)
 {
 	p4d_loss_watch skip = {.on_spike = P4D_SPIKE_SKIP, .skips_allowed = 3},
@@ -172,7 +171,7 @@ static void test_on_spike(void **state)
 	(void)state;
 	for (uint64_t i = 1; i <= 100; i++)
 		for (int k = 0; k < 3; k++) {
-			/* there is no limit while the usual loss is unknown */
+			/* as long as the usual loss is unknown, no loss is a spike */
 			assert_true(i > 16 || p4d_loss_limit(all[k]) == INFINITY);
 			assert_true(usual_loss(i) <= p4d_loss_limit(all[k]));
 			assert_int_equal(p4d_loss_seen(all[k], i, usual_loss(i), 0, &kind, &err), 0);

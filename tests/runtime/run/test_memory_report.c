@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compares predicted with used memory: the bytes of an arena that were written, by class, on every rank; and
- * memory of the host.
- */
+/* Compares predicted memory with used memory: for each class, the bytes of an arena that each rank wrote,
+ * and the memory of the host. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -25,10 +23,8 @@ enum { VOCAB = 203 };
 
 static const char *options;
 
-/*
- * The most bytes of a class that no run writes: padding in each copy of a row, and memory that only a GPU
- * needs.
- */
+/* The most bytes of a class that no run on the CPU writes: padding of each copy of a row, and memory that
+ * only GPUs need. */
 static uint64_t unwritten_at_most(const p4d_plan *plan, int part)
 {
 	uint64_t bytes = part == P4D_PART_WORKING_SET ? 65536 : 0;
@@ -48,8 +44,8 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 		CHECK(r->used[i] <= r->planned[i]);
 		planned += r->planned[i];
 		used += r->used[i];
-		/* a stage at an end of the pipeline sends only in one direction; short sequences and small
-		 * matmuls do not use a whole workspace */
+		/* the first and the last stage send in one direction only; short sequences and small
+		 * matmuls do not use their whole workspace */
 		if (i == P4D_PART_STAGING || i == P4D_PART_LIBRARIES || i == P4D_PART_ATTENTION)
 			continue;
 		if (r->used[i] + unwritten_at_most(plan, i) >= r->planned[i])
@@ -64,7 +60,7 @@ static void check_report(const p4d_memory_report *r, const p4d_plan *plan)
 	CHECK(r->host_peak > used && r->host_mapped > 0);
 }
 
-/* Compares with the memory that saving and loading really use on this rank. */
+/* Compares the predicted host memory with the memory that saving and loading use on this rank. */
 static void check_host(const p4d_layout *layout, p4d_trainer *t)
 {
 	const p4d_weights *weights = p4d_trainer_weights(t);
@@ -90,7 +86,7 @@ static const uint32_t *arena_of(const p4d_trainer *t)
 	return (const uint32_t *)(p4d_trainer_gradients(t) - row->offset / 4);
 }
 
-/* Checks that only memory that the plan has in this phase was written so far. */
+/* Checks that only rows of this phase were written until now. */
 static void check_phase(const p4d_trainer *t, p4d_phase phase)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);
@@ -118,7 +114,7 @@ static int load(const p4d_layout *layout, p4d_trainer *t, p4d_error *err)
 	return p4d_trainer_restore(t, err);
 }
 
-/* Marks gradients as unwritten, because the weights were generated in their memory. */
+/* Marks gradients as unwritten, because the weights were generated in the gradients' memory. */
 static void forget_gradients(const p4d_trainer *t)
 {
 	uint32_t *word = (uint32_t *)p4d_trainer_gradients(t);
@@ -127,7 +123,7 @@ static void forget_gradients(const p4d_trainer *t)
 		word[i] = unwritten;
 }
 
-/* Counts words that were written in the copies of a row, and marks them as expected. */
+/* Counts the words of a row's copies that were written, and marks them as expected. */
 static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor *row)
 {
 	uint64_t written = 0;
@@ -144,10 +140,8 @@ static uint64_t take_row(const uint32_t *arena, char *expected, const p4d_tensor
 	return written * 4;
 }
 
-/*
- * A run that only evaluates writes only rows that are live then, no bytes beyond the plan, and no gradients;
- * and each slot, as in training.
- */
+/* A run that only evaluates writes only rows that evaluation needs, no bytes outside of the plan, and no
+ * gradients. It uses all slots, as training does. */
 static void check_evaluation(const p4d_layout *layout, const p4d_trainer *t)
 {
 	const p4d_plan *plan = p4d_trainer_plan(t);
@@ -188,7 +182,7 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	p4d_trainer_settings settings = training_settings(&plan.layout, &device, world, VOCAB);
 	TRY(p4d_trainer_open(&t, &settings, err));
 	TRY(p4d_group_open(&all, world, ranks, size, err));
-	/* only tables of positions were made so far */
+	/* until here, only tables of positions were written */
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
 	CHECK(report.used_bytes < 4096 && report.used[P4D_PART_PARAMS] == 0);
 	TRY(load(&plan.layout, t, err));
@@ -204,12 +198,12 @@ static int work(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	TRY(p4d_trainer_step(t, 1, 0.001f, training_source, &text, &result, err));
 	CHECK(result.applied && isfinite(result.loss));
 	TRY(p4d_memory_report_make(&report, &plan, t, &device, all, err));
-	/* the report is about the first of the ranks with the largest arena, here rank 0 */
+	/* rank 0 is the first of the ranks with the largest arena, so the report is about rank 0 */
 	CHECK(report.rank == 0);
 	if (rank == report.rank)
 		check_report(&report, p4d_trainer_plan(t));
 	check_host(&plan.layout, t);
-	/* the report fails if a device has allocated more than was planned */
+	/* a report must fail if the device has allocated more than the plan */
 	device.allocated_bytes += P4D_ARENA_ALIGNMENT;
 	CHECK(p4d_memory_report_make(&report, &plan, t, &device, all, err) < 0);
 	CHECK(err->code == P4D_E_PLAN_CHANGED);
@@ -286,7 +280,7 @@ static void said(void **state)
 	assert_int_equal(number(json, NULL, "host_planned_bytes"), 100 * mib);
 	assert_int_equal(number(json, NULL, "host_peak_bytes"), 50 * mib);
 	json_object_put(json);
-	/* a device that does not know which memory was written */
+	/* a report of a device that cannot tell which memory was written */
 	p4d_memory_report silent = r;
 	silent.used_bytes = P4D_NOT_MODELLED;
 	for (int i = 0; i < P4D_PART_COUNT; i++)

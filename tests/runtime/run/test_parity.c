@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every architecture of p4d-train computes what transformers computes: loss, gradients of all weights and
- * logits of tiny released models, in fp32, in any layout, and the losses of 20 steps with AdamW; with
- * adapters, what PEFT computes. Each gradient's error is relative to the norm of that gradient.
- * tests/parity/make_parity.py made the reference in fp64.
+ * Each architecture of p4d-train computes what transformers computes, for tiny models of released families
+ * in fp32 and in any layout: loss, gradients of all weights, logits, and the losses of 20 steps with
+ * AdamW. With adapters, p4d-train computes what PEFT computes. The error of a gradient is relative to the
+ * norm of this gradient. tests/parity/make_parity.py made the reference in fp64.
  */
 #include "support/support.h"
 
@@ -19,8 +19,8 @@
 
 enum { BATCH = 2, LENGTH = 24, VOCAB = 40, MOST_ARGUMENTS = 64, ALPHA_OVER_RANK = 2, STEPS = 20 };
 static const float last_rate = 1e-3f;
-static double limit = 2e-6; /* the largest relative error; 3e-6 if compiled without optimization
-			       (P4D_TEST_FEW); the largest seen is 2.11e-6 */
+static double limit = 2e-6; /* the largest relative error; the largest seen is 2.11e-6. With P4D_TEST_FEW
+			     * (no optimization) it is 3e-6. */
 
 static const char *const models[] = {
     "llama",  "llama-tied", "llama31",    "qwen2",   "qwen3",   "mistral", "mistral-window", "gemma",
@@ -46,14 +46,15 @@ static const struct layout_case {
 };
 enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
-/* What the ranks have to do; children inherit it. */
+/* The task of the ranks. The forked children inherit it. */
 static p4d_job_plan plan;
 static char model_path[4096], adapters_path[4200], truth_path[4300];
 static bool with_adapters;
 /* The largest errors of a rank, in memory shared with the parent. */
 typedef struct difference {
-	double loss, logits, tensor; /* tensor: of the worst tensor's gradient */
-	double squares, of_squares;  /* squares of the error of all gradients, and of the correct gradients */
+	double loss, logits, tensor; /* tensor: of the gradient with the largest error */
+	double squares, of_squares;  /* sums of squares over all gradients: of their errors, and of the
+				      * correct values */
 } difference;
 static difference *off;
 
@@ -90,7 +91,7 @@ static void open_plan(const struct layout_case *c)
 		fail_msg("%s, %s: %s", model_path, c->options, err.text);
 }
 
-/* Reads numbers of the reference that are not gradients. */
+/* Reads numbers of the reference that are not gradients, such as the loss. */
 static void read_truth(const char *name, float *to, uint64_t count)
 {
 	p4d_safetensors *files;
@@ -150,7 +151,7 @@ static int source(void *context, uint64_t step, uint32_t micro_batch, const p4d_
 	return 0;
 }
 
-/* The sum of squares of the difference from `wanted`. */
+/* Returns the sum of squares of scale * is - wanted. */
 static double squares_off(const float *is, double scale, const float *wanted, uint64_t count)
 {
 	double squares = 0;
@@ -172,7 +173,7 @@ static double squares_of(const void *tensor, uint64_t count)
 	return squares;
 }
 
-/* Compares each slice that this rank has; errors are relative to the norm of the file's tensor. */
+/* Compares the slices that this rank has. The error is relative to the norm of the whole tensor. */
 static void compare_slice(p4d_huggingface_weights *truth, const p4d_weight_slice *slice,
 			  const float *gradients, double scale, difference *to)
 {
@@ -282,7 +283,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Predicts token by token, with a cache of keys and values. */
+/* Predicts the tokens one by one, with a KV cache. */
 static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	float tokens[BATCH * LENGTH], wanted[LENGTH * VOCAB], logits[LENGTH * VOCAB];
@@ -304,7 +305,7 @@ static int predict(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *er
 	return 0;
 }
 
-/* The error of all gradients together, over all tensors on all ranks. */
+/* The error of all gradients of all ranks together. */
 static double whole_gradient(uint32_t ranks)
 {
 	double squares = 0, of_squares = 0;
@@ -318,7 +319,7 @@ typedef struct parity {
 	double loss, gradients, tensor, logits; /* gradients: the error of all gradients together */
 } parity;
 
-/* Runs a layout, and raises *most to the largest differences of its ranks. */
+/* Runs a layout. Raises each member of *most to this layout's largest error, if that is larger. */
 static void run(const struct layout_case *c, forked_work work, parity *most)
 {
 	forked f;
@@ -335,7 +336,7 @@ static void run(const struct layout_case *c, forked_work work, parity *most)
 		most->tensor = fmax(most->tensor, off[i].tensor);
 		most->logits = fmax(most->logits, off[i].logits);
 	}
-	/* the gradient of a single small tensor may differ by half as much again; the largest seen is 2.24e-6
+	/* the gradient of one small tensor may be off by 1.5 times the limit; the largest seen is 2.24e-6
 	 * (adapters of Gemma 3) */
 	if (!(most->loss <= limit && most->gradients <= limit && most->tensor <= 1.5 * limit &&
 	      most->logits <= limit))

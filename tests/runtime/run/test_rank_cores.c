@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many threads a rank takes by default: never more than its CPU mask has, and only its share where
- * other ranks have the same mask. */
+/* The default number of threads of a rank. It is at most the number of cores in the rank's CPU mask, and
+ * only a share of them if other ranks have the same mask. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -60,7 +60,7 @@ static void forked_ranks_share(void **state)
 	assert_int_equal(p4d_rank_cores(2, true), 1);
 }
 
-/* With srun, the mask is the rank's own if it has fewer cores than the job has on the node. */
+/* With srun, a mask with fewer cores than the job has on the node belongs to this rank alone. */
 static void tasks_may_have_their_own(void **state)
 {
 	(void)state;
@@ -76,16 +76,17 @@ static void tasks_may_have_their_own(void **state)
 	assert_within(p4d_rank_cores(2, false), 1, 2); /* ranks also share a quota of two cores */
 }
 
-/* How many threads a rank uses, by how long the main thread waited for a core in steps of one second. */
+/* Decides how many threads a rank uses. The test gives the seconds for which the main thread waited for a
+ * core, in steps of one second. */
 static void fewer_on_a_busy_machine(void **state)
 {
 	p4d_cores_now cores = {.most = 12, .now = 12};
 
 	(void)state;
 	assert_false(p4d_cores_decide(&cores, 1, 0.004));
-	assert_true(p4d_cores_decide(&cores, 1, 0.104)); /* a tenth of the step */
+	assert_true(p4d_cores_decide(&cores, 1, 0.104)); /* it waited for a tenth of the step */
 	assert_int_equal(cores.now, 6);
-	assert_true(p4d_cores_decide(&cores, 1, 0.604)); /* half of it */
+	assert_true(p4d_cores_decide(&cores, 1, 0.604)); /* it waited for half of the step */
 	assert_int_equal(cores.now, 1);
 	assert_false(p4d_cores_decide(&cores, 1, 0.634));
 	for (uint32_t now = 2; now < 12; now = 2 * now < 12 ? 2 * now : 12) {
@@ -94,7 +95,7 @@ static void fewer_on_a_busy_machine(void **state)
 	}
 	assert_true(p4d_cores_decide(&cores, 1, 0.634));
 	assert_int_equal(cores.now, 12);
-	cores.waited = -1; /* a kernel that does not count these waits */
+	cores.waited = -1; /* -1: the kernel does not count these waits */
 	assert_false(p4d_cores_decide(&cores, 1, 9));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How runs end: by signals, by the watchdog, because ranks fail; and the memory limit of a run. */
+/* How a run ends: after a signal, by the watchdog, or because a rank fails. Also the memory limit of a
+ * run. */
 #include "support/support.h"
 
 #include <fcntl.h>
@@ -56,10 +57,11 @@ static void stopped_politely(void)
 	if (p4d_stop_asked() != SIGUSR1)
 		_exit(3);
 	p4d_stop_pass(getpid(), SIGINT);
-	raise(SIGINT); /* the same signal, which reached the whole process group */
+	raise(SIGINT); /* the signal that was passed on has also reached the whole process group, so it
+			* counts once */
 	if (p4d_stop_asked() != SIGINT)
 		_exit(4);
-	raise(SIGINT); /* a second signal, which ends the process */
+	raise(SIGINT); /* a second signal ends the process */
 }
 
 static void test_signals(void **state)
@@ -80,7 +82,7 @@ static void hangs(void)
 	if (p4d_watchdog_arm(100, "rank 3 (h2)", &err) < 0)
 		_exit(2);
 	p4d_watchdog_kick("step 12");
-	raise(SIGALRM); /* what the timer does when the time is up */
+	raise(SIGALRM); /* the timer raises this signal at the end of the time */
 }
 
 static void works(void)
@@ -123,7 +125,7 @@ static void test_watchdog(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Works for a while, like ranks that save because they were asked to stop. */
+/* Works for a while, as ranks do that save after they were asked to stop. */
 static int saves(uint32_t rank, void *context)
 {
 	struct timespec nap = {.tv_nsec = 1000000};
@@ -144,7 +146,8 @@ static void two_that_save(void)
 	_exit(p4d_local_ranks(2, saves, NULL, &err));
 }
 
-/* With `kill -INT %1`, or a supervisor, parent and ranks get the signal, and the parent forwards it. */
+/* With `kill -INT %1`, parent and ranks get the signal. The parent also forwards it, and it must count
+ * once. */
 static void test_group_is_interrupted(void **state)
 {
 	const struct timespec nap = {.tv_nsec = 200000000};
@@ -175,7 +178,7 @@ static int dies(uint32_t rank, void *context)
 	(void)context;
 	if (rank == 1)
 		raise(SIGKILL);
-	/* the other ranks do not notice; after the grace period they are killed */
+	/* this rank does not notice, so it is killed after the grace period */
 	nanosleep(&nap, NULL);
 	return 0;
 }
@@ -207,7 +210,7 @@ static void test_local_ranks(void **state)
 	assert_int_equal(p4d_local_ranks(3, passes_on, NULL, &err), P4D_EXIT_AGAIN);
 }
 
-/* The launcher prints what a rank says about other ranks; the rank prints its own warnings itself. */
+/* The launcher prints a rank's error about another rank. A rank prints its own warnings itself. */
 static int leaves_words(uint32_t rank, void *context)
 {
 	const p4d_error warning = {.code = P4D_E_CHECKPOINT, .text = "an old one"},
@@ -274,12 +277,12 @@ static void test_who_speaks(void **state)
 	char text[200];
 
 	(void)state;
-	/* rank 0 prints the cause of any rank, and no other rank does */
+	/* only rank 0 prints an error that another rank caused */
 	assert_true(p4d_rank_error_claim(0, "rank 3 (h2): [P4D051] no file"));
 	assert_true(
 	    p4d_rank_error_claim(0, "rank 3 (h2) ended unexpectedly: process 7 was killed or crashed"));
 	assert_false(p4d_rank_error_claim(1, "rank 3 (h2): [P4D051] no file"));
-	/* rank 0 prints its own cause; if it is gone, rank 1 prints that */
+	/* an error of rank 0 is printed by rank 0 or, if rank 0 is gone, by rank 1 */
 	assert_false(p4d_rank_error_claim(1, "rank 0 (h1): [P4D051] no file"));
 	assert_true(
 	    p4d_rank_error_claim(1, "rank 0 (h1) ended unexpectedly: process 7 was killed or crashed"));
@@ -320,26 +323,26 @@ static void test_host_memory(void **state)
 	write_file(root, "/proc/meminfo", "Flags: 1\nMemTotal:       1000 kB\nMemFree: 9 kB\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 1024000);
-	/* cgroup version 2: the lowest limit of the process's group and those above it */
+	/* cgroup version 2: the limit is the lowest one of the process's group and of the groups above it */
 	write_file(root, "/proc/self/cgroup", "0::/slurm/job_7/step_0\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/step_0/memory.max", "max\n");
 	write_file(root, "/sys/fs/cgroup/slurm/job_7/memory.max", "500000\n");
 	write_file(root, "/sys/fs/cgroup/slurm/memory.max", "700000\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 500000);
-	/* cgroup version 1, among other controllers */
+	/* cgroup version 1, next to other controllers */
 	write_file(root, "/proc/self/cgroup", "12:cpuset:/a\n5:cpu,memory:/slurm/uid_1\n1:name=systemd:/\n");
 	write_file(root, "/sys/fs/cgroup/memory/slurm/uid_1/memory.limit_in_bytes", "400000\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 400000);
-	/* no limit is written as a number above the machine's memory */
+	/* cgroup version 1 writes "no limit" as a number above the machine's memory */
 	write_file(root, "/sys/fs/cgroup/memory/slurm/uid_1/memory.limit_in_bytes", "9223372036854771712\n");
 	assert_int_equal(p4d_host_memory(root, &bytes, &err), 0);
 	assert_int_equal(bytes, 1024000);
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(p4d_host_memory("", &bytes, &err), 0);
-	/* the peak does not change when memory is freed, and files are not part of new memory */
+	/* freeing memory does not lower the peak; mapped files do not count as new memory */
 	const uint64_t before = p4d_host_memory_peak(), mapped = p4d_host_memory_mapped();
 	const size_t some = 64 << 20;
 	char *memory = mmap(NULL, some, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -347,7 +350,7 @@ static void test_host_memory(void **state)
 	memset(memory, 1, some);
 	assert_int_equal(munmap(memory, some), 0);
 	assert_true(before > 0 && mapped > 0 && mapped <= before);
-	/* the kernel counts pages for each processor, and adds them up later */
+	/* the kernel counts pages per processor and adds the counts later, so they may be off by some MiB */
 	assert_true(p4d_host_memory_peak() + (8 << 20) >= mapped + some);
 	assert_true(p4d_host_memory_mapped() < mapped + (16 << 20));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line of p4d-train, and the plan that follows from it. */
+/* The command line of p4d-train, and the plan that it gives. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -65,7 +65,7 @@ static void test_values(void **state)
 	assert_int_equal(s.request.value[P4D_TP], 2);
 	assert_int_equal(s.request.value[P4D_SCHEDULE], P4D_ZBV);
 	assert_int_equal(s.request.value[P4D_DEVICE], P4D_CPU);
-	/* the same value twice is no contradiction */
+	/* an option that is given twice with the same value is no contradiction */
 	assert_int_equal(PARSE("--data=a", "--data=a", "--steps=50", "--lr=0.001", "--lr=1e-3"), 0);
 	assert_int_equal(s.twice.code, P4D_OK);
 	assert_int_equal(PARSE("--data=a", "--steps=5", "--steps=6", "--data=b", "--log=l"), 0);
@@ -184,7 +184,7 @@ static void test_plan_of_options(void **state)
 	assert_int_equal(err.code, P4D_E_USAGE);
 }
 
-/* Makes the plan line that the guard would give this job. */
+/* Makes the plan line that the guard would give to this job. */
 static void make_line(char line[P4D_PLAN_MAX], const char *arena)
 {
 	p4d_job_plan plan = {.gpu = NULL};
@@ -225,13 +225,13 @@ static void test_plan_of_line(void **state)
 	assert_int_equal(err.code, P4D_E_PLAN_CHANGED);
 	assert_non_null(strstr(err.text, "--tp=1"));
 
-	/* another number of tasks than planned */
+	/* the job has another number of tasks than the plan */
 	assert_int_equal(parse(&s, &err, bare), 0);
 	assert_int_equal(p4d_job_plan_open(&plan, line, &s, 2, 1, "/nonexistent", &err), -1);
 	assert_int_equal(err.code, P4D_E_WORLD);
 	assert_non_null(strstr(err.fix, "--ntasks-per-node=2"));
 
-	/* a line with buffers that this version would not make */
+	/* the plan line has another hash of buffers than this version's plan */
 	make_line(line, "0123456789abcdef");
 	assert_int_equal(p4d_job_plan_open(&plan, line, &s, 4, 2, "/nonexistent", &err), -1);
 	assert_int_equal(err.code, P4D_E_PLAN_CHANGED);

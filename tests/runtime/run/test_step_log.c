@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run logs: JSON lines, and the line on a terminal. */
+/* The log of a run: JSON lines, and the line on a terminal. */
 #include "support/support.h"
 
 #include <json-c/json.h>
@@ -53,7 +53,7 @@ static void test_json(void **state)
 	assert_true(fabs(number(object, "model_tflops") - 200) < 1e-9);
 	json_object_put(object);
 
-	/* unknown values, and values that are not finite */
+	/* values that are unknown or not finite */
 	r.loss = NAN;
 	r.gradient_norm = INFINITY;
 	r.left = -1;
@@ -156,7 +156,7 @@ static void test_file(void **state)
 		p4d_json_text_string(json, "device_text", "a \"GPU\" of\\ours");
 		p4d_json_text_real(json, "loss", 3);
 		p4d_step_log_event(&log, &event, NULL);
-		/* an event that is too long gives no line, not half a line */
+		/* an event that is too long must give no line at all, not half a line */
 		json = p4d_step_event_begin(&event, "long");
 		for (int j = 0; j < P4D_LINE_MOST; j++)
 			p4d_json_text_whole(json, "j", 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Event files are, byte for byte, what TensorBoard's own writer makes for the same scalars (scalars.tfevents,
- * by RecordWriter and Event of tensorboard 2.21), and files that end with a complete record.
+ * For the same scalars, event files have the same bytes as those of TensorBoard's own writer
+ * (scalars.tfevents, made with RecordWriter and Event of tensorboard 2.21). Each file ends with a complete
+ * record.
  */
 #include "support/support.h"
 
@@ -71,7 +72,8 @@ static void the_only_file(const char *directory, char *path, size_t size)
 	assert_int_equal(count, 1);
 }
 
-/* Length, data and checksums of each record; the second record says that a run continues with step 11. */
+/* Checks the length, data and checksums of each record. The second record says that the run continues with
+ * step 11. */
 static void a_file_is_whole_records(void **state)
 {
 	static const uint8_t start[] = {0x10, 11, 0x3a, 2, 0x08, 1};
@@ -88,7 +90,7 @@ static void a_file_is_whole_records(void **state)
 	p4d_tensorboard_add(&board, 11, &loss, 1);
 	p4d_tensorboard_add(&board, 12, &loss, 1);
 	p4d_tensorboard_close(&board);
-	p4d_tensorboard_add(&board, 13, &loss, 1); /* the board is closed, so nothing is added */
+	p4d_tensorboard_add(&board, 13, &loss, 1); /* adds nothing, because the board is closed */
 	the_only_file(directory, path, sizeof(path));
 	const size_t bytes = read_file(path, all, sizeof(all));
 	size_t at = 0;
@@ -101,7 +103,7 @@ static void a_file_is_whole_records(void **state)
 			assert_memory_equal(all + at + 12 + length - sizeof(start), start, sizeof(start));
 	}
 	assert_int_equal(records, 4);
-	/* another run in the same second has its own file */
+	/* a second run in the same second gets another file */
 	assert_int_equal(p4d_tensorboard_open(&board, directory, 1, &err), 0);
 	p4d_tensorboard_close(&board);
 	char command[600];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Small templates give what transformers makes of them (tests/parity/make_template_pieces.py), and the time
- * limit of a template.
- */
+/* Small templates give the text that transformers gives (tests/parity/make_template_pieces.py). Also tests
+ * the time limit of templates. */
 #include "support/support.h"
 
 #include <time.h>
@@ -80,7 +78,8 @@ static void the_same_as_transformers(void **state)
 	fclose(file);
 }
 
-/* All work counts that a template requests in a few steps: each of these would take minutes or hours. */
+/* The limit counts all work, also work that a template requests with a few steps. Without the limit, each
+ * of these templates would take minutes or hours. */
 static void work_is_counted(void **state)
 {
 	static const char long_texts[] =
@@ -114,7 +113,7 @@ static void work_is_counted(void **state)
 	p4d_template_values_close(values);
 }
 
-/* A date that is too long is an error, not an empty text. */
+/* A date that does not fit must be an error, not an empty text. */
 static void dates(void **state)
 {
 	char source[600] = "{{ strftime_now('%9999d%9999d%9999d%9999d%9999d%9999d%9999d') }}";
@@ -135,11 +134,12 @@ static void dates(void **state)
 	p4d_template_values_close(values);
 }
 
-/* Integers in a conversation are printed as in its text, or are an error. */
+/* An integer of a conversation is printed as it is written there, or is an error. */
 static void integers(void **state)
 {
 	static const struct {
-		const char *json, *text; /* text NULL: the integer exceeds 64 bits */
+		const char *json, *text; /* text NULL: an error, because the integer needs more than 64
+					  * bits */
 	} cases[] = {
 	    {"9223372036854775807", "9223372036854775807"},
 	    {"-9223372036854775807", "-9223372036854775807"},

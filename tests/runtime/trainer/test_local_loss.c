@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Losses of single stages (--local-loss=stage): a stage learns what a model of its layers and its head would
- * learn alone, and later stages have no influence on it. test_trainer_layouts shows that the rest of the
- * layout changes nothing.
- */
+/* --local-loss=stage: a stage learns what a model with only its layers and its head would learn. Later
+ * stages do not influence it. test_trainer_layouts shows that other parts of the layout change nothing. */
 #include "support/support.h"
 
 #include "base/hash.h"
@@ -14,10 +11,10 @@
 	"micro-batch=1 " \
 	"tp=1 cp=1 precision=fp32 " PLAIN
 
-/* What stage 0 reports to the parent. */
+/* The result of stage 0, for the parent. */
 typedef struct left {
-	double apart,
-	    largest; /* the largest difference from a stage that is trained alone; the largest gradient */
+	double apart, largest; /* the largest difference of a gradient from that of a stage trained alone, and
+				* the largest gradient */
 	uint64_t compared;
 	uint64_t hash; /* a hash of the gradients' bits */
 } left;
@@ -44,7 +41,7 @@ static int step(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 	return 0;
 }
 
-/* Copies all weights of a flat buffer, which has the same order in both trainers. */
+/* Copies all weights. Both trainers have flat buffers in the same order. */
 static int copy_weights(p4d_trainer *to, p4d_trainer *from, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(from);

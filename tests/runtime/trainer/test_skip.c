@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skipped steps: on every rank of every layout no bit of weights and moments changes, and the run
- * continues as if there had been no such batch. */
+/* Skipped steps change no bit of weights and moments, on each rank of each layout. The run continues as if
+ * the batch had not existed. */
 #include "support/support.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ enum { STEPS = 6, BAD = 4, VOCAB = 203, SEED = 3 };
 	"model=custom layers=4 hidden=32 ffn=64 heads=4 kv-heads=2 head-dim=8 vocab=203 seq-len=32 tied=on " \
 	"bias=qkv qk-norm=on global-batch=8 micro-batch=1 "
 
-/* Why a step is skipped: its loss is above the limit, or its gradients are not finite. */
+/* The reason to skip a step: its loss is above the limit, or its gradients are not finite. */
 typedef enum fault { HIGH_LOSS, NOT_FINITE } fault;
 
 static struct {
@@ -42,8 +42,8 @@ static void read_state(p4d_trainer *t, rank_state *to)
 		}
 }
 
-/* Puts infinity into one weight on one rank (in the first norm, which every token passes), or puts the old
- * value back. */
+/* Sets one weight on one rank to infinity, or back to its old value. All tokens pass this weight, which
+ * belongs to the first norm. */
 static void damage(p4d_trainer *t, bool wrong, float *saved)
 {
 	const p4d_weight *norm = p4d_weights__find(p4d_trainer_weights(t), P4D_W_ATTENTION_NORM, 0);
@@ -63,7 +63,7 @@ static void damage(p4d_trainer *t, bool wrong, float *saved)
 	free(values);
 }
 
-/* Trains STEPS steps; `skipped`: without step BAD. *end: the state at the end. */
+/* Trains STEPS steps; if `skipped` is true, without step BAD. *end: the state after the last step. */
 static int train(p4d_world *world, uint32_t size, bool skipped, rank_state *end, p4d_error *err)
 {
 	p4d_step_result result;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One rank's loss and gradients, in any schedule that one rank can run, compared with JAX and PEFT in
- * float64; and with pairs, with TRL in float32.
- */
+/* Loss and gradients on one rank, in each schedule that one rank can run, compared with JAX and PEFT in
+ * float64. Training on pairs is compared with TRL in float32. */
 #include "support/support.h"
 
 #include <math.h>
@@ -94,10 +92,8 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/*
- * Writes the weights. The oracle numbers tensors in the order of the flat buffer; adapters are numbered
- * separately.
- */
+/* Writes the weights of the oracle. Tensors are numbered in the order of the flat buffer; adapters have
+ * numbers of their own. */
 static void write_weights_with(job *j, float matrices, float b)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
@@ -193,10 +189,8 @@ static const char *const schedules[] = {
 };
 enum { SCHEDULES = sizeof(schedules) / sizeof(*schedules) };
 
-/*
- * Compares the losses of all schedules. In bf16, numbers have 8 significant bits, over some tens of
- * consecutive roundings.
- */
+/* Compares the losses of all schedules with the oracle. bf16 has 8 significant bits, and some tens of
+ * roundings follow each other. */
 static void compare_schedules(const char *name, const char *model, double limit)
 {
 	char options[512];
@@ -223,7 +217,7 @@ static void adapters_agree_with_peft(void **state)
 	compare_schedules("lora", LORA, 2e-6);
 }
 
-/* PEFT's adapters with the dropout masks of p4d-train; evaluation has no dropout. */
+/* Adapters with p4d-train's dropout masks, compared with PEFT. Evaluation has no dropout. */
 static void dropout_agrees_with_peft(void **state)
 {
 	(void)state;
@@ -240,7 +234,7 @@ static void near(const char *what, double is, double expected, double limit)
 		fail_msg("%s: %.9g, not %.9g", what, is, expected);
 }
 
-/* Trains on pairs. B of the adapters is 0, so the policy is the same as the reference at first. */
+/* Trains on pairs. B of the adapters is 0 at first, so the policy then equals the reference. */
 static double learn_pairs(const char *name, const char *options)
 {
 	static pairs from;
@@ -269,7 +263,7 @@ static double learn_pairs(const char *name, const char *options)
 		near("loss", result.loss, loss, 2e-6 * loss);
 		near("margin", result.margin, margin, 1e-5);
 		near("norm", result.gradient_norm, norm, 2e-5 * norm);
-		/* a margin of 0 may round to either side */
+		/* at first the margin is 0, and rounding decides which answer is preferred */
 		if (step > 1)
 			near("share", result.preferred, preferred, 1e-9);
 	}
@@ -296,7 +290,8 @@ static void preferences_agree_with_trl(void **state)
 	print_message("worst loss of %d steps: %.3g\n", PAIR_STEPS, worst);
 }
 
-/* Adapters on some layers only; the model itself has no gradient and no state, and does not change. */
+/* Trains adapters on some matrices only. The model's own weights have no gradients and no states, and do
+ * not change. */
 static void only_adapters_are_trained(void **state)
 {
 	static const char *const one[] = {"q_proj", "o_proj", "gate_proj,up_proj", "down_proj", "attention"};
@@ -327,7 +322,7 @@ static void only_adapters_are_trained(void **state)
 			    p4d_trainer_step(j.trainer, step, 0.02f, oracle_text, &j.layout, &result, NULL),
 			    0);
 			assert_true(result.applied && result.gradient_norm > 0);
-			/* B is 0 at first: adapters change nothing, and then all of them learn */
+			/* with B = 0, adapters change nothing in the first step; afterwards all of them do */
 			assert_true(step > 1 || fabs(result.loss - loss_without) < 1e-5);
 		}
 		assert_true(result.loss < loss_without - 0.01);
@@ -335,7 +330,7 @@ static void only_adapters_are_trained(void **state)
 	}
 }
 
-/* Documents next to each other in one sequence, or each in its own sequence. */
+/* Several documents in one sequence, compared with a sequence for each document. */
 enum { DOCUMENTS = 4, EVERY = -1 };
 static const uint32_t document_starts[DOCUMENTS + 1] = {0, 7, 8, 17, LENGTH};
 
@@ -352,7 +347,7 @@ static int source_of_documents(void *context, uint64_t step, uint32_t micro_batc
 		       last = text->apart ? micro_batch : DOCUMENTS - 1;
 
 	(void)step, (void)err;
-	for (uint32_t i = 0; i < LENGTH; i++) { /* filler after a document that is alone */
+	for (uint32_t i = 0; i < LENGTH; i++) { /* text after a document that is alone in its sequence */
 		if (batch->tokens)
 			batch->tokens[i] = (int32_t)(i % VOCAB);
 		if (batch->labels)
@@ -384,7 +379,7 @@ static double loss_of(job *j, bool apart, int only)
 	return evaluated.tokens ? evaluated.sum / (double)evaluated.tokens : 0;
 }
 
-/* Computes gradients of the mean loss. The job stays open. */
+/* Computes the gradients of the mean loss. The job stays open. */
 static const float *gradients_of(job *j, bool apart, double *scale)
 {
 	documents_text text = {apart, EVERY};
@@ -398,7 +393,8 @@ static const float *gradients_of(job *j, bool apart, double *scale)
 	return p4d_trainer_gradients(j->trainer);
 }
 
-/* Every token has the same loss as if its document were alone in the sequence, and so have the gradients. */
+/* Each token has the same loss as if its document were alone in the sequence. The gradients are also the
+ * same. */
 static void documents_do_not_see_each_other(void **state)
 {
 	job together, apart, open;
@@ -418,7 +414,8 @@ static void documents_do_not_see_each_other(void **state)
 		assert_true(fabs(masked - alone) <= 1e-5 * alone);
 		seen += fabs(loss_of(&open, false, i) - alone) > 1e-3 * alone;
 	}
-	assert_true(seen >= LENGTH / 2); /* without the mask, tokens would see other text */
+	assert_true(seen >= LENGTH / 2); /* most tokens must have seen other documents without the mask;
+					  * otherwise the test would show nothing */
 	const float *one = gradients_of(&together, false, &scale);
 	const float *other = gradients_of(&apart, true, &other_scale);
 	for (uint64_t i = 0; i < p4d_trainer_weights(apart.trainer)->elements; i++) {
@@ -433,7 +430,7 @@ static void documents_do_not_see_each_other(void **state)
 	close_job(&apart);
 }
 
-/* A job that reads its state and a job that receives this state continue alike, bit for bit. */
+/* One job gives its state to another job. Both then continue with the same bits. */
 static void state_moves(void **state)
 {
 	static const char *const kinds[] = {ORACLE "precision=fp32 micro-batch=2",
@@ -476,7 +473,7 @@ static void state_moves(void **state)
 	}
 }
 
-/* A gradient that is not finite changes nothing, and is reported. */
+/* If a gradient is not finite, the step changes nothing, and the result says so. */
 static void nonfinite_is_not_applied(void **state)
 {
 	p4d_step_result result;
@@ -502,7 +499,7 @@ static void nonfinite_is_not_applied(void **state)
 	close_job(&j);
 }
 
-/* The address of a row of the arena, found from that of the gradients' row. */
+/* The address of another row of the arena, computed from the address of the gradients. */
 static const void *row_of(const job *j, p4d_buffer id)
 {
 	const p4d_plan *plan = p4d_trainer_plan(j->trainer);
@@ -511,7 +508,8 @@ static const void *row_of(const job *j, p4d_buffer id)
 	return gradients - p4d_plan_find(plan, B_GRADIENTS)->offset + p4d_plan_find(plan, id)->offset;
 }
 
-/* Angles are those of the model's position encoding; over 24 positions they make a few turns. */
+/* The tables of positions have the angles of the model's position encoding. Over 24 positions, angles make
+ * a few turns. */
 static void positions_are_turned_as_the_model_says(void **state)
 {
 	static const p4d_rope ropes[] = {{.theta = 10000},

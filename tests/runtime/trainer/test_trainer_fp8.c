@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training in FP8 on the cpu: in every layout whose shards are multiples of a block, the same model is
- * trained. Only the order of fp32 sums differs. Where it moves a number past the middle between two codes,
- * one number of one operand changes by an eighth.
+ * Training in FP8 on the cpu gives the same model in all layouts whose shards are multiples of a block.
+ * Layouts differ only in the order of fp32 sums. If such a difference moves a number past the middle
+ * between two codes, one number of one operand changes by an eighth.
  */
 #include "support/support.h"
 
@@ -41,7 +41,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Sums that are split over ranks, or computed in another order, differ in their last bit. */
+/* Layouts whose sums are split over ranks, or have another order. The last bit of a sum may differ. */
 static const shape others[] = {
     {4, "tp=2 cp=2 pp=1 vpp=1 micro-batch=1"},
     {2, "tp=2 cp=1 pp=1 vpp=1 micro-batch=2"},
@@ -59,7 +59,7 @@ static const shape same[] = {
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 recompute=keep schedule=zb1p"},
 };
 
-/* Matrices are quantized once per step, for both of its micro-batches. */
+/* With recompute=keep, matrices are quantized once per step, for both micro-batches. */
 static const shape keeps[] = {{1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 recompute=keep"}};
 
 static size_t all_or(size_t few, size_t all)
@@ -67,7 +67,7 @@ static size_t all_or(size_t few, size_t all)
 	return getenv("P4D_TEST_ALL") ? all : getenv("P4D_TEST_FEW") ? 1 : few;
 }
 
-/* Losses on one rank. Layouts of one model are compared one after another. */
+/* The losses on one rank. It remembers only the last model, so layouts of one model are compared in a row. */
 static curve alone(const char *model)
 {
 	static char known[1024];
@@ -82,8 +82,8 @@ static curve alone(const char *model)
 	return one;
 }
 
-/* Largest errors: of the loss with the same weights, of its gradient's norm, and of the losses of some
- * steps. */
+/* Allowed errors: first, of the loss with equal weights; norm, of its gradient's norm; whole, of the
+ * losses of some steps. */
 static void compare(const char *model, const shape *at, size_t count, double first, double norm, double whole)
 {
 	char options[1024];
@@ -120,17 +120,15 @@ static void layouts_agree(void **state)
 	compare(MODEL, others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
 }
 
-/* QLoRA requires that a rank has whole matrices. */
+/* Layouts in which each rank has whole matrices, which QLoRA in FP8 requires. */
 static const shape whole_matrices[] = {
     {2, "tp=1 cp=2 pp=1 vpp=1 micro-batch=2"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 schedule=zb1p recompute=keep"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
 };
 
-/*
- * Matrices in 4 bits become bf16 and then FP8, for each matmul. Apart from FP8's rounding, the loss is that
- * of QLoRA in bf16.
- */
+/* Each matmul decodes 4-bit matrices to bf16 and quantizes them to FP8. Except for FP8's rounding, the
+ * loss is that of QLoRA in bf16. */
 static void quantized_matrices_agree(void **state)
 {
 	(void)state;
@@ -144,14 +142,14 @@ static void quantized_matrices_agree(void **state)
 	assert_true(fabs(fp8 / lora - 1) < 0.01 && fabs(fp8 / lora - 1) > 1e-7);
 }
 
-/* Blocks of 32, and adapters with matrices in FP8. */
+/* A recipe with blocks of 32, and adapters on FP8 matrices. */
 static void others_agree(void **state)
 {
 	(void)state;
 	test_skip_where_few();
 	compare(MODEL "fp8-recipe=mxfp8", others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
 	compare(MODEL "finetune=lora lora-rank=8", others, all_or(1, 8), 5e-6, 5e-4, 2e-3);
-	/* scales of whole tensors are those of a rank's shard: here nothing is sharded */
+	/* the scale of a tensor is that of the rank's shard, so only layouts without shards agree */
 	compare(MODEL "fp8-recipe=current", same, all_or(1, 3), 1e-12, 1e-12, 1e-12);
 }
 
@@ -183,7 +181,7 @@ static int train_long(p4d_world *world, uint32_t rank, uint32_t size, p4d_error 
 	return 0;
 }
 
-/* The mean of the last losses after training with this precision. */
+/* The mean of the last losses of a training with this precision. */
 static double trained(const char *precision)
 {
 	char options[1024];
@@ -200,7 +198,7 @@ static double trained(const char *precision)
 	return sum / LAST;
 }
 
-/* FP8 learns as well as bf16. */
+/* Training in FP8 reaches the loss of training in bf16. */
 static void learns(void **state)
 {
 	static const char *const recipes[] = {"blockwise", "mxfp8", "current"};
@@ -246,7 +244,7 @@ static int put_weights(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* The distance of a gradient from the oracle's, relative to the oracle's norm. */
+/* The norm of the difference from the oracle's gradient, divided by the norm of the oracle's gradient. */
 static double off_by(const char *line, const float *gradient, uint64_t count)
 {
 	double length, squares = 0, worst = 0;
@@ -270,7 +268,7 @@ static double off_by(const char *line, const float *gradient, uint64_t count)
 
 static const char *oracle_recipe;
 
-/* Returns the error of the loss, and the worst gradient's. */
+/* Stores the error of the loss, and the largest error of a gradient. */
 static int train_oracle(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	char path[4096], line[512], name[32] = "";
@@ -323,7 +321,7 @@ static curve of_oracle(const char *recipe, const char *precision)
 	return curve_of(options, 1, NULL, &layout, train_oracle);
 }
 
-/* A few numbers are in the middle between two codes, to the last bit of fp32. */
+/* A few numbers are exactly in the middle between two codes in fp32, so numpy may round them differently. */
 static void numpy_agrees(void **state)
 {
 	static const char *const recipes[] = {"blockwise", "mxfp8", "current"};

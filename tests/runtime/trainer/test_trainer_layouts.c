@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every layout trains the same model: its losses are those of one rank. Ranks are processes. In each of them
- * the arena is the plan's, and nothing is allocated after the first step. With P4D_TEST_ALL the model has 0.7
- * to 0.9 million parameters and makes 20 steps. Otherwise it is narrower and makes three steps: the second
- * uses what the first left in memory, and the third what the second left.
+ * Each layout trains the same model: its losses are those of one rank. Ranks are processes. Each has the
+ * arena of its plan, and allocates nothing after the first step. With P4D_TEST_ALL the model has 0.7 to
+ * 0.9 million parameters and makes 20 steps. Otherwise it is narrower and makes three steps, because a
+ * step may depend on what the previous step left in memory.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr */
@@ -23,10 +23,8 @@
 #ifndef __SANITIZE_ADDRESS__
 static uint64_t allocations;
 
-/*
- * OpenBLAS allocates scratch memory for some small products and frees it before it returns; it is not
- * counted.
- */
+/* OpenBLAS allocates scratch memory for some small matmuls and frees it before it returns. The test does
+ * not count this memory. */
 static uintptr_t blas_begin, blas_end;
 
 static int find_blas(struct dl_phdr_info *info, size_t size, void *context)
@@ -83,11 +81,11 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 static const uint64_t allocations;
 #endif
 
-/* Bytes that the trainer requested from the device. */
+/* Bytes that the trainer allocated on the device. */
 static uint64_t asked;
 static int (*device_allocate)(p4d_device *, uint64_t, void **, p4d_error *);
 
-/* An arena holds garbage at first, and nothing may be written to the guard's pages around it. */
+/* The arena has garbage at first. Guard pages around it must not be written. */
 enum { GUARD = 4096 };
 static char *guarded;
 
@@ -168,10 +166,8 @@ static curve run(const char *options, uint32_t ranks, const uint32_t *nodes)
 enum { NARROW_STEPS = 3, NARROW_LEARNS = 6 };
 enum { FEW = 97, SOME = 20, EIGHTH = 8, QUARTER = 4, HALF = 2, ALL = 1 };
 
-/*
- * A model; the largest allowed errors of losses and gradient norms in 20 steps; and the layouts to try: every
- * `each`-th of `at`, or of all layouts if `at` is NULL.
- */
+/* A model, the largest allowed errors of losses and of gradient norms after 20 steps, and the layouts:
+ * every `each`-th layout of `at` or, if `at` is NULL, of all layouts. */
 typedef struct trial {
 	const char *model;
 	double loss, norm;
@@ -180,7 +176,8 @@ typedef struct trial {
 	size_t count;
 } trial;
 
-/* P4D_TEST_ALL=1: all layouts of all models. P4D_TEST_LAYOUT=TEXT: layouts that contain this text. */
+/* Whether a layout is tried. P4D_TEST_ALL=1 tries all layouts of all models. P4D_TEST_LAYOUT=TEXT tries
+ * the layouts with this text. */
 static bool is_tried(const trial *t, const shape *at, size_t i)
 {
 	const char *only = getenv("P4D_TEST_LAYOUT");
@@ -192,7 +189,7 @@ static bool is_tried(const trial *t, const shape *at, size_t i)
 
 static size_t tried;
 
-/* The layout whose losses are compared with all others. */
+/* All other layouts are compared with the losses of this one. */
 static const shape alone = {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2"};
 static const shape *base = &alone;
 
@@ -202,7 +199,7 @@ static void all_equal(const trial *t)
 	const size_t count = t->at ? t->count : SHAPES;
 	size_t first = 0;
 	const double began = forked_now();
-	/* errors have fewer steps to grow, and sums have fewer terms */
+	/* the narrow model has a tenth of the allowed errors: fewer steps, and sums of fewer terms */
 	const double loss = narrow ? t->loss / 10 : t->loss, most_norm = narrow ? t->norm / 10 : t->norm;
 	double worst = 0, worst_norm = 0;
 	unsigned wrong = 0, done = 0;
@@ -242,7 +239,7 @@ static void all_equal(const trial *t)
 	assert_int_equal(wrong, 0);
 }
 
-/* Checks that the model learns whose losses are compared. */
+/* Checks that the compared model really learns. */
 static void learns(void **state)
 {
 	static const char *const models[] = {MODEL PLAIN "precision=fp32 ", MODEL GROUPED "precision=fp32 ",
@@ -276,10 +273,8 @@ static void grouped_model(void **state)
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, SOME, 5, NULL, 0});
 }
 
-/*
- * Adapters on both models, whose own weights are frozen. test_trainer_pairs has more, also with other
- * architectures.
- */
+/* Adapters on both models, whose own weights are frozen. test_trainer_pairs tries more combinations and
+ * other architectures. */
 static void adapters(void **state)
 {
 	(void)state;
@@ -293,10 +288,8 @@ static void adapters(void **state)
 	    &(trial){MODEL PLAIN "finetune=lora lora-rank=8 precision=bf16", 2e-2, 0.2, FEW, 3, NULL, 0});
 }
 
-/*
- * Features that a Llama does not have: windows in some layers, norms around blocks, soft caps; LayerNorm,
- * biases, learned positions.
- */
+/* Features that Llama lacks: windows in some layers, norms around blocks, soft caps, LayerNorm, biases,
+ * learned positions. */
 static void other_architectures(void **state)
 {
 	(void)state;
@@ -312,10 +305,8 @@ static void other_architectures(void **state)
 			   2e-2, 0.2, FEW, 8, NULL, 0});
 }
 
-/*
- * Slices of sequences with every other feature: different numbers of slices, and the models' position
- * encodings.
- */
+/* Token slices combined with each other feature, with different numbers of slices and with both models'
+ * position encodings. */
 static const shape sliced[] = {
 #include "support/sliced_layouts.h"
 };
@@ -323,7 +314,7 @@ enum { SLICED = sizeof(sliced) / sizeof(*sliced) };
 
 static void token_slices(void **state)
 {
-	/* lengths above the tiles of attention, and not multiples of them */
+	/* slices longer than attention's tiles, and no multiples of them */
 	static const shape longer[] = {
 	    {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 token-slices=3 slice-lengths=97,70,33"},
 	    {2, "tp=1 cp=1 pp=2 vpp=1 micro-batch=1 token-slices=4 slice-lengths=65,64,63,8 schedule=1f1b "
@@ -332,7 +323,7 @@ static void token_slices(void **state)
 	};
 
 	(void)state;
-	/* each of these layouts with at least one model */
+	/* each of these layouts is tried with at least one of the models */
 	all_equal(&(trial){MODEL PLAIN "precision=fp32", 1e-5, 1e-3, QUARTER, 0, sliced, SLICED});
 	all_equal(&(trial){MODEL GROUPED "precision=fp32", 1e-5, 1e-3, QUARTER, 1, sliced, SLICED});
 	if (!getenv("P4D_TEST_FEW"))
@@ -350,10 +341,8 @@ static void token_slices(void **state)
 			   sliced, SLICED});
 }
 
-/*
- * Documents that end within sequences, within chunks of sequences and within rows of a tile. They do not
- * attend to each other.
- */
+/* Documents that do not attend to each other. They end within sequences, within chunks of sequences and
+ * within the rows of a tile. */
 static void masked_documents(void **state)
 {
 	static const char model[] = MODEL GROUPED "precision=fp32";
@@ -385,10 +374,8 @@ static void masked_documents(void **state)
 	curve_documents = masked = false;
 }
 
-/*
- * Losses of single stages: the stages define the model, and no other part of a layout changes the result. It
- * differs from full backpropagation.
- */
+/* Losses of single stages. The stages define the model, and other parts of the layout change nothing. The
+ * result differs from that of full backpropagation. */
 static void local_losses(void **state)
 {
 	static const char model[] = MODEL PLAIN "precision=fp32 local-loss=stage";
@@ -431,15 +418,15 @@ static void local_losses(void **state)
 	steps = compared;
 }
 
-/* Losses in bf16, which rounds to 8 bits at different places in different layouts. */
+/* Losses in bf16. Layouts round to 8 bits at different places. */
 static void bf16_model(void **state)
 {
 	(void)state;
 	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, SOME, 2, NULL, 0});
 }
 
-/* Moments in bf16: stochastic rounding draws the same limit for a number in every layout. Only a sum in
- * another order may move a number past that limit. */
+/* Moments in bf16. Stochastic rounding draws the same limit for a number in each layout. A moment may
+ * still be rounded differently if a sum in another order moves it past this limit. */
 static void half_moments(void **state)
 {
 	(void)state;
@@ -483,7 +470,7 @@ static void grids_of_ranks(void **state)
 	all_equal(&(trial){MODEL PLAIN "precision=bf16", 2e-2, 0.2, QUARTER, 3, grids, count});
 }
 
-/* Ranks on different nodes use sockets, and ranks on one node shared memory: the bits are the same. */
+/* Ranks on different nodes use sockets, and ranks on one node use shared memory. Both give the same bits. */
 static void nodes_change_nothing(void **state)
 {
 	static const uint32_t nodes[] = {0, 0, 1, 1};
@@ -511,10 +498,8 @@ static void (*backward_of_cpu)(p4d_device *, p4d_dtype, float *, float *, float 
 static bool second_rank, too_late;
 static unsigned blocks_begun;
 
-/*
- * The second rank computes its first block only when the first rank has begun its second one, so without the
- * gradients of the second rank's block.
- */
+/* The second rank computes its first block only after the first rank has begun its second block. The first
+ * rank must therefore not wait for the gradients of the second rank's first block. */
 static void wait_for_the_next(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
 			      const void *d_o, const float *lse, float *row_sums, const void *q,
 			      const void *k, const void *v, const p4d_attention_shape *s, void *workspace)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * QLoRA on one rank: frozen matrices have the codes of bitsandbytes, and 20 steps with adapters give PEFT's
- * losses. Layouts are compared in test_trainer_pairs.
- */
+/* QLoRA on one rank. Frozen matrices have the codes of bitsandbytes, and 20 steps with adapters have
+ * PEFT's losses. test_trainer_pairs compares layouts. */
 #include "support/support.h"
 
 #include <math.h>
@@ -77,10 +75,8 @@ static void close_job(job *j)
 
 /* ---- weights ---- */
 
-/*
- * An element of a tensor. Tensors are numbered in the order of the weights; rows of layer matrices have five
- * sizes.
- */
+/* An element of a tensor, as in make_qlora.py. Tensors are numbered in the order of the weights. The rows
+ * of a layer's matrices have five lengths. */
 static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 {
 	if (w->columns == 1)
@@ -152,7 +148,7 @@ static uint32_t crc32(const uint8_t *bytes, uint64_t count)
 	return ~crc;
 }
 
-/* Counts codes that differ: bitsandbytes takes a neighbouring code on the CPU. */
+/* Counts the codes that differ. On the CPU, bitsandbytes sometimes takes a neighbouring code. */
 static unsigned compare_blocks(FILE *oracle, const char *name, const uint8_t *codes, uint64_t count)
 {
 	unsigned others = 0, code;
@@ -181,7 +177,7 @@ static unsigned compare_tensor(FILE *oracle, const p4d_nf4_shape *s, const uint8
 	assert_int_equal(count, groups);
 	for (uint64_t i = 0; i < groups; i++) {
 		assert_int_equal(fscanf(oracle, "%lf", &expected), 1);
-		/* scales are added in another order */
+		/* bitsandbytes adds the scales in another order */
 		if (!(fabs((double)group[i] - expected) <= 2e-7 * expected))
 			fail_msg("%s: scale %.9g, not %.9g", name, (double)group[i], expected);
 	}
@@ -212,7 +208,7 @@ static void codes_are_those_of_bitsandbytes(void **state)
 	open_job(&j, MODEL "precision=fp32 micro-batch=2");
 	write_weights(&j);
 	compare_codes(&j);
-	/* every matrix of a layer is quantized */
+	/* all matrices of a layer are quantized */
 	for (int i = 0; i < 4; i++)
 		assert_null(p4d_buffers__weight(&j.trainer->net, kind[i], 0));
 	close_job(&j);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Offloading to the host changes nothing: losses and norms equal, bit for bit, those of the same layout with
- * everything on the device. Both arenas are the plan's, and nothing is written outside of them.
- */
+/* Offloading to the host changes nothing. Losses and norms have the bits of the same layout with
+ * everything on the device. Both arenas are those of the plan, and nothing is written outside of them. */
 #include "support/support.h"
 
 #include "plan/offload.h"
@@ -12,7 +10,7 @@
 enum { STEPS = 4, GUARD = 4096, EARLY = 2 };
 
 static p4d_layout layout;
-static bool carried; /* after EARLY steps, states are copied to another trainer, as a checkpoint would */
+static bool carried; /* after EARLY steps, copies the states to another trainer, as a checkpoint would */
 
 /* ---- arenas between pages that may not be written ---- */
 
@@ -78,7 +76,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* Checks that host and device each update more of a rank's subgroups than there are slots. */
+/* Checks that the host updates more subgroups of a rank than there are slots, and so does the device. */
 static void assert_split(void)
 {
 	p4d_plan plan;
@@ -95,9 +93,9 @@ static void assert_split(void)
 }
 
 /*
- * Whether offloading keeps the order in which the gradient norm is summed. If parameters are offloaded, each
- * layer is a segment (p4d_cuts_segments). Sharded parameters also have these segments without offloading.
- * Other parameters may have other segments then, and the sum has another order.
+ * Whether offloading keeps the order in which the gradient norm is summed. With offloaded parameters, each
+ * layer is a segment (p4d_cuts_segments). Without offloading, only sharded parameters have these segments.
+ * In all other layouts the sum has another order.
  */
 static bool same_sums(void)
 {
@@ -209,7 +207,7 @@ static void counting_move(p4d_device *device, void *stream, void *to, const void
 	plain_move(device, stream, to, from, bytes);
 }
 
-/* Returns the number of layers that a step copies, after the first step. */
+/* Counts the layers that a step copies to the device. The first step does not count. */
 static int count_what_is_brought(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	training_text text = {.layout = &layout, .vocab = VOCAB};
@@ -261,7 +259,7 @@ static void as_many_layers_are_brought_as_predicted(void **state)
 		}
 }
 
-/* Half of the layers are swapped here, the others recomputed. */
+/* Half of the layers swap their activations here, and the other half recompute. */
 static void activations(void **state)
 {
 	static const shape some[] = {
@@ -329,10 +327,8 @@ static int make_steps(p4d_trainer *trainer, uint64_t from, uint64_t to, uint32_t
 	return 0;
 }
 
-/*
- * Trains in two trainers: states that the first has on the host are on the device in the second, and the
- * reverse.
- */
+/* Trains a part of the steps in each of two trainers. States that the first trainer has on the host are on
+ * the device in the second, or the reverse. */
 static int train_in_two(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const unsigned offload = layout.offload;

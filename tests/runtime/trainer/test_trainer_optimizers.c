@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Optimizers other than AdamW on one rank: 20 steps of bitsandbytes' AdamW8bit, whose moments have the same
- * codes, and of PyTorch's Muon. Layouts are compared in test_trainer_pairs.
- */
+/* Optimizers other than AdamW on one rank: 20 steps of bitsandbytes' AdamW8bit, with the same codes of
+ * moments, and of PyTorch's Muon. test_trainer_pairs compares layouts. */
 #include "support/support.h"
 
 #include <math.h>
@@ -47,7 +45,7 @@ typedef struct job {
 	float rate, epsilon;
 } job;
 
-/* Moves in the file to the line after the name of this run. */
+/* Moves in the oracle's file to the line after the name of this run. */
 static void find_run(job *j, const char *wanted)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
@@ -89,10 +87,8 @@ static void close_job(job *j)
 	p4d_world_close(j->world);
 }
 
-/*
- * An element of a tensor. Tensors are numbered in the order of the weights; rows of layer matrices have five
- * sizes.
- */
+/* An element of a tensor, as in make_optimizers.py. Tensors are numbered in the order of the weights. The
+ * rows of a layer's matrices have five lengths. */
 static float number_of(const p4d_weight *w, uint32_t number, uint64_t i)
 {
 	if (w->columns == 1)
@@ -136,7 +132,7 @@ static void near_norm(double is, double expected)
 		fail_msg("norm: %.9g, not %.9g", is, expected);
 }
 
-/* Reads a state. One rank has one segment. The caller frees the result. */
+/* Reads a state of the only segment. The caller frees the result. */
 static float *state_of(job *j, p4d_state state)
 {
 	const p4d_weights *w = p4d_trainer_weights(j->trainer);
@@ -178,7 +174,7 @@ static void compare_tensors(job *j, double limit)
 			sum += x;
 		}
 		near(name, sqrt(squares), length, length, limit);
-		/* elements whose codes differ slightly diverge later */
+		/* an element with a slightly different code drifts away later */
 		near(name, sum, total, length, 50 * limit);
 	}
 	free(parameters);
@@ -210,8 +206,8 @@ static void train_as(job *j, double limit)
 
 /* ---- moments in 8 bits ---- */
 
-/* Number of codes of a moment that differ from the oracle's. A value in the middle between two codes may be
- * rounded to either of them. Later codes of that element then also differ. */
+/* Number of a moment's codes that differ from the oracle's. If a value is in the middle between two codes,
+ * it may be rounded to either. Later codes of its element then also differ. */
 static unsigned compare_moment(job *j, unsigned moment)
 {
 	const p4d_weight_slice s = slice_of(j, SHOWN);
@@ -287,8 +283,8 @@ enum { SHARED_STEPS = 3, MOST_ELEMENTS = 1 << 18 };
 	"qk-norm=on seq-len=24 global-batch=12 micro-batch=1 tp=1 cp=1 pp=1 vpp=1 precision=fp32 " \
 	"optimizer=adamw-8bit "
 
-/* The optimizer states except the master, in memory that the forked ranks share: MOST_ELEMENTS floats for
- * each state. The index of an element is its index in the flat buffer. */
+/* The optimizer states except the master copy, in memory that the forked ranks share. Each state has
+ * MOST_ELEMENTS floats, in the order of the flat buffer. */
 static float *shared;
 static p4d_layout shared_layout;
 
@@ -338,7 +334,7 @@ static void train_shards(const char *options, uint32_t ranks)
 		fail_msg("%u ranks", ranks);
 }
 
-/* All scales, and all but a few codes, equal those of one rank. */
+/* All scales and nearly all codes equal those of one rank. */
 static void ranks_agree_on_blocks(void **state)
 {
 	static const uint32_t ranks[] = {2, 3, 4, 12};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts that combine every two features, and every four of those that decide which parameters a pass finds
- * in the window: losses over a few steps are those of one rank. Layouts are drawn until all pairs have
- * occurred. p4d refuses some combinations; pairs for which no layout was found are counted, with a limit.
- *
- * P4D_TEST_DRAW=N draws N more layouts with random features; P4D_TEST_SEED=N changes the draw.
+ * Layouts that combine each two features with each other, and each four of the features that decide which
+ * parameters a pass finds in the window. Their losses over a few steps are those of one rank. The test
+ * draws layouts until each pair has occurred. p4d refuses some combinations, so a limited number of pairs
+ * may have no layout.
+ * P4D_TEST_DRAW=N draws N more layouts with random features. P4D_TEST_SEED=N changes the draw.
  */
 #include "support/support.h"
 
@@ -17,7 +17,7 @@ enum { MODELS, TRAINING, TENSOR, CONTEXT, PIPELINE, RECOMPUTE, SHARDING, OFFLOAD
 enum { VOCABULARY = OFFLOAD + 1, SLICES, DOCUMENTS, RESIDENT, MICRO_BATCH, DATA, MOMENTS, OPTIMIZER };
 enum { LEVELS = 9, PAIR_STEPS = 3, MOST_RANKS = 8, FOURS = 32 };
 
-/* Most layouts have the first level of each factor. */
+/* Levels of each factor. Most layouts have a factor's first level. */
 static const char *const factors[FACTORS][LEVELS] = {
     [MODELS] =
 	{PLAIN, GROUPED,
@@ -31,8 +31,7 @@ static const char *const factors[FACTORS][LEVELS] = {
 	 "kv-heads=4 tied=off bias=none qk-norm=off architecture=phi3"},
     [TRAINING] = {"finetune=full", "finetune=lora lora-rank=3",
 		  "finetune=lora lora-rank=4 lora-targets=q_proj,v_proj,o_proj,down_proj",
-		  /* the rows of every rank are whole blocks of 64; a group of blocks ends within a rank's
-		   * rows */
+		  /* each rank has whole blocks of 64 rows; a group of blocks ends within a rank's rows */
 		  "finetune=qlora lora-rank=3 hidden=64 ffn=384 head-dim=16",
 		  "finetune=lora lora-rank=3 lora-dropout=0.3", "workload=preference",
 		  "workload=preference finetune=lora lora-rank=3 lora-dropout=0.3"},
@@ -100,10 +99,8 @@ static bool is_possible(const drawing d)
 
 static bool met[FACTORS][LEVELS][FACTORS][LEVELS], met_four[FOURS];
 
-/*
- * The combination of adapters, a schedule that splits backward passes, parameters in a window, and
- * recomputation.
- */
+/* The number of a combination of adapters, a schedule that splits backward passes, parameters in a window,
+ * and recomputation. */
 static unsigned four_of(const drawing d)
 {
 	const bool split = strstr(factors[PIPELINE][d[PIPELINE]], "schedule=z") || d[PIPELINE] == 7,
@@ -127,7 +124,7 @@ static unsigned count_new(const drawing d, bool meet)
 
 static uint64_t seed;
 
-/* Draws random levels, mostly the usual ones, which can be combined with everything. */
+/* Draws random levels, mostly the first ones, which can be combined with everything. */
 static void draw(drawing d)
 {
 	for (unsigned i = 0; i < FACTORS; i++)
@@ -136,10 +133,8 @@ static void draw(drawing d)
 
 enum { DRAWS = 100000, TRIES = 300, CANDIDATES = 25 };
 
-/*
- * The layout with these levels (LEVELS: any) that has most combinations which have not occurred. False: none
- * was found.
- */
+/* Draws a layout with these levels (LEVELS: any level). Takes the one with the most combinations that have
+ * not occurred. Returns false if it found none. */
 static bool find(const unsigned char fixed[FACTORS], unsigned four, drawing best)
 {
 	unsigned most = 0, tries = 0, candidates = 0;
@@ -190,7 +185,7 @@ static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 	return 0;
 }
 
-/* One rank's curve with the same model and the same trained weights. It is measured once. */
+/* The curve on one rank, for the same model and the same trained weights. It is computed once. */
 static const curve *alone(const drawing d)
 {
 	static curve known[LEVELS][LEVELS][2][2][4];
@@ -233,7 +228,7 @@ static void compare(const drawing d)
 	if (getenv("P4D_TEST_VERBOSE"))
 		print_message("%.2g %.2g %.2f s %u ranks%s: %s\n", off, norm, forked_now() - began,
 			      (unsigned)ranks_of(d), masked ? ", documents" : "", options);
-	/* a pair's loss is a difference of sums over many tokens */
+	/* the loss of a pair is a difference of sums over many tokens, so its error is larger */
 	if (off < (learns_pairs(d) ? 5e-6 : 2e-6) && norm < 1e-4)
 		return;
 	wrong++;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layouts on a device that queues operations, whose ranks communicate by a fake NCCL or through the host:
- * losses are those of one rank on the cpu. An operation that does not wait for another changes the loss.
+ * Layouts on a device that queues operations. Ranks communicate through a stand-in for NCCL or through the
+ * host. Losses are those of one rank on the cpu. If an operation does not wait for another one, the loss
+ * changes.
  */
 #include "support/support.h"
 
@@ -69,7 +70,7 @@ static int end_steps(stepping *s)
 	return 0;
 }
 
-/* The host waits once per step, for the result. All other waits are on the device. */
+/* The host waits once per step, for the step's result. All other waits are on the device. */
 static int count_waits(stepping *s, p4d_error *err)
 {
 	const uint64_t before = queued_device_waits(&s->r.device);
@@ -83,10 +84,8 @@ static int count_waits(stepping *s, p4d_error *err)
 	return 0;
 }
 
-/*
- * NCCL connects all its channels before the first step, because connecting takes GPU memory and waits for
- * other ranks.
- */
+/* NCCL must connect all its channels before the first step, because connecting allocates GPU memory and
+ * waits for other ranks. */
 static int train(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -129,7 +128,7 @@ static const shape few[] = {
     {4, "tp=4 tp-grid=2,2,1 cp=1 pp=1 vpp=1 micro-batch=1"},
     {4, "tp=4 tp-grid=2,1,2 cp=1 pp=1 vpp=1 micro-batch=2 recompute=full"},
     {8, "tp=4 tp-grid=1,2,2 cp=1 pp=2 vpp=2 micro-batch=2 schedule=zbv"},
-    /* layer by layer, as on GPUs */
+    /* a segment per layer, as on GPUs */
     {4, "tp=2 tp-grid=1,1,2 cp=1 pp=1 vpp=1 micro-batch=2 device=cuda precision=fp32"},
 };
 enum { FEW = sizeof(few) / sizeof(few[0]) };
@@ -174,7 +173,7 @@ static void by_nccl(void **state)
 	all_equal(TINY PLAIN "precision=fp32", 1e-5, 0, 2);
 }
 
-/* The table of tokens is tied between the ends of the pipeline, and gradients of norms are summed over tp. */
+/* The first and the last stage share the vocabulary table, and tp ranks sum the gradients of norms. */
 static void grouped_by_nccl(void **state)
 {
 	(void)state;
@@ -205,9 +204,8 @@ static void noting_leave(p4d_device *device, unsigned multiprocessors)
 	most_left = multiprocessors > most_left ? multiprocessors : most_left;
 }
 
-/*
- * When the host queues the last gradient of the lowest layer, the reductions of all other layers are running.
- */
+/* When the host queues the last weight gradient of the lowest layer, the reductions of all other layers
+ * are already queued. */
 static int count_beside(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -245,10 +243,8 @@ static void gradients_are_reduced_beside_the_backward_pass(void **state)
 
 static unsigned refusing; /* number of the rank whose NCCL refuses to register memory, from 1; 0: none */
 
-/*
- * Registers the arena with all groups whose ranks have the same arena, and with both directions of messages
- * between stages.
- */
+/* Registers the arena with all groups whose ranks have arenas of the same size, and with messages between
+ * stages in both directions. */
 static int register_arena(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	const unsigned groups = 1, messages = layout.pp > 1 ? 2 : 0;
@@ -284,8 +280,8 @@ static void the_arena_is_registered_by_all_or_none(void **state)
 
 /* ---- receives ---- */
 
-static uint64_t beside_first; /* number of operations that other streams had queued at the first attention of
-				 a step; 0: not known yet */
+static uint64_t beside_first; /* number of operations that other streams had queued when a step called
+			       * attention for the first time; 0: not yet */
 static void (*device_attention)(p4d_device *, p4d_dtype, void *, float *, const void *, const void *,
 				const void *, const p4d_attention_shape *, void *);
 
@@ -297,8 +293,8 @@ static void noting_attention(p4d_device *device, p4d_dtype type, void *o, float 
 	device_attention(device, type, o, lse, q, k, v, of, workspace);
 }
 
-/* The first stage waits for no message before its first pass. The messages that it receives may arrive
- * from then on. */
+/* The first stage does not wait for a message before its first pass. Its receives are already queued then,
+ * so messages may arrive. */
 static int post_early(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err)
 {
 	stepping s;
@@ -320,15 +316,15 @@ static void receives_are_posted_early(void **state)
 {
 	(void)state;
 	kind = P4D_TRANSPORT_NCCL;
-	/* the last stage's first receive is its input; the first stage's is a gradient */
+	/* the last stage first receives its input, and the first stage a gradient */
 	curve_of(TINY PLAIN "precision=fp32 tp=1 cp=1 pp=2 vpp=1 micro-batch=1 schedule=1f1b", 2, NULL,
 		 &layout, post_early);
 }
 
 /* ---- a missing wait ---- */
 
-static unsigned dropped, waited; /* dropped: number of the wait for other streams that is left out, from 1;
-				    waited: number of waits so far */
+static unsigned dropped, waited; /* dropped: which wait for another stream is left out, from 1; waited:
+				  * number of waits until now */
 static void (*device_event_wait)(p4d_device *, void *, void *);
 
 static void dropping_event_wait(p4d_device *device, void *waiter, void *event)
@@ -350,10 +346,8 @@ static int train_carelessly(p4d_world *world, uint32_t rank, uint32_t size, p4d_
 	return end_steps(&s);
 }
 
-/*
- * Other streams run late here, so an operation that does not wait for them computes with old data. Each of a
- * step's first waits, for gathered or summed halves, is needed.
- */
+/* Other streams are late here, so an operation that does not wait for them uses old data. The first waits
+ * of a step are for gathered or summed halves, and each of them is needed. */
 static void a_missing_wait_shows(void **state)
 {
 	static const char options[] =
