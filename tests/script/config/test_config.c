@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration files as trees: values, line numbers, limits. */
+/* Configuration files, read as trees: values, line numbers and limits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static void test_toml(void **state)
 	p4d_config_free(&tree);
 }
 
-/* An error names the line that cannot be read, and no text takes long. */
+/* An error has the number of the line, and no text takes long to read. */
 static void test_refusals(void **state)
 {
 	static char deep[4096], wide[3 * P4D_CONFIG_NODES + 2], large[P4D_CONFIG_BYTES + 1];
@@ -155,13 +155,13 @@ static void test_refusals(void **state)
 	refuses(P4D_CONFIG_TOML, wide, sizeof(wide), "");
 }
 
-/* Texts of the maximum size, with many values or blanks, are read within the time limit, or refused. */
+/* Texts of the maximum size with many values or blanks. p4d reads or refuses them within the time limit. */
 static void test_time(void **state)
 {
 	static const char *const lines[][2] = {
 	    {"key", ": value"}, {"key", " = 1"}, {"[[key", "]]"}, {"# ", ""}, {"\n\n\n#", ""}};
 	static char text[P4D_CONFIG_BYTES + 64];
-	/* sanitizers are slow */
+	/* the limit is larger with sanitizers */
 	const uint64_t time_ns = 14000000, end_ns = (getenv("P4D_TEST_FEW") ? 20 : 1) * (uint64_t)20000000;
 
 	(void)state;
@@ -172,8 +172,8 @@ static void test_time(void **state)
 			for (size_t n = 0; length < P4D_CONFIG_BYTES - 32; n++)
 				length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%zu%s\n",
 							   lines[i][0], n, lines[i][1]);
-			uint64_t least_ns =
-			    UINT64_MAX; /* the least time of several runs, because the machine may be busy */
+			uint64_t least_ns = UINT64_MAX; /* the shortest of several runs, because other
+							 * programs may use the machine */
 			for (int k = 0; k < 50 && least_ns > end_ns; k++) {
 				const uint64_t start_ns = p4d_config_clock();
 				tree = (p4d_config){.until_ns = start_ns + time_ns};
@@ -191,7 +191,7 @@ static void test_time(void **state)
 		}
 }
 
-/* Aliases share their nodes: a text that would have 10^20 values if expanded needs only 20 of them. */
+/* Aliases share their nodes. This text would have 10^20 values without aliases, but needs only 20 nodes. */
 static void test_aliases(void **state)
 {
 	char text[2048];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Scripts of 1 MiB that were written to take long, and the files that they name. p4d reads them, or reports
- * that it does not, within 20 ms of CPU time. P4D_TEST_VERBOSE=1 prints what each takes.
- */
+/* Scripts of 1 MiB, and the files that they name, written to take long. p4d reads each within 20 ms of CPU
+ * time, or reports that it does not read it. P4D_TEST_VERBOSE=1 prints the time of each. */
 #include "support/support.h"
 
 #include <inttypes.h>
@@ -14,10 +12,8 @@
 
 enum { BYTES = 1 << 20, MEMORY = 8 << 20, RUNS = 25 /* others may use the processor */ };
 
-/*
- * A text: its start; the part that is repeated until the text has 1 MiB, or `times` times (# is replaced by a
- * running number); and its end.
- */
+/* A text has a beginning, a repeated part, and an end. The part is repeated until the text has 1 MiB, or
+ * `times` times. Each # in it becomes a running number. */
 typedef struct hostile {
 	const char *begin, *again, *end;
 	size_t times;
@@ -320,7 +316,7 @@ static void hostile_scripts(void **state)
 	const p4d_reader_host host = {.shell = {.context = &of, .variable = variable, .file = file},
 				      .config = config};
 	const p4d_shell_limits limits = {memory, MEMORY, P4D_SHELL_WORK};
-	/* sanitizers are slow */
+	/* the limit is larger with sanitizers */
 	const uint64_t at_most = (getenv("P4D_TEST_FEW") ? 20 : 1) * (uint64_t)20000000;
 	const size_t few = getenv("P4D_TEST_FEW") ? 1 : RUNS;
 

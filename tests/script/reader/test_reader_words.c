@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which scripts are read: no reader's program is missed, and common jobs of other kinds are not read. */
+/* Which scripts p4d reads. It must miss no program that a reader knows, and not read common jobs of other
+ * kinds. */
 #include "support/support.h"
 
 #include "reader/reader_internal.h"
@@ -37,7 +38,7 @@ static void other_scripts_are_not(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
 		assert_false(p4d_reader_may_train(scripts[i], strlen(scripts[i])));
-	/* if a text is mostly data, p4d decides by its beginning */
+	/* if a script is mostly data, its beginning decides */
 	static char data[1 << 20];
 	memset(data, 'x', sizeof(data));
 	memcpy(data + sizeof(data) - 6, "train", 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares scripts with the commands that bash would start. */
+/* The commands that p4d finds in scripts, compared with those that bash would start. */
 #include "support/support.h"
 
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void words(void **state)
 
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000" /* 64 zeros */
 
-/* A value that grows uses memory for its own length only. */
+/* A value that grows in a loop needs only the memory of its own length. */
 static void growth(void **state)
 {
 	(void)state;
@@ -125,7 +125,7 @@ static void braces(void **state)
 	      "<run><1>;<run><2>;<run><3>;<run><3><n2>;");
 }
 
-/* Values that are searched in files and texts. */
+/* Values that scripts find in files and texts. */
 static void searches(void **state)
 {
 	(void)state;
@@ -192,7 +192,7 @@ static void control(void **state)
 	means("unset HOME; run ${HOME:-x}", "<run><x>;");
 }
 
-/* Variables that are set where they do not last, or in a way that p4d does not support. */
+/* Variables whose value does not last, and assignments that p4d does not support. */
 static void scopes(void **state)
 {
 	(void)state;
@@ -235,8 +235,7 @@ static void scopes(void **state)
 	      "<run><f>;<f>;<run><x>;<run></a/b>;<command><-v><z>;");
 }
 
-/* Calls and returns. */
-/* bash 5.2's answers. */
+/* `set` and its options, with the results of bash 5.2. */
 static void set_options(void **state)
 {
 	(void)state;
@@ -250,7 +249,8 @@ static void set_options(void **state)
 	means("set -aeo pipefail; N=3; set +ao pipefail; M=4; bash <<E\nE\nrun $N", "<bash>;<run><3>;");
 }
 
-/* How a file detects that it is sourced, and how a function finds its caller; bash 5.2's answers. */
+/* How a file finds out that it is sourced, and how a function finds its caller, with the results of bash
+ * 5.2. */
 static void frames(void **state)
 {
 	(void)state;
@@ -327,7 +327,7 @@ static void arrays(void **state)
 	means("A=2 B=(a b); if x; then unset A B; fi; run $A \"${B[@]}\"", "<x>;<run><?><?>;");
 }
 
-/* Commands whose output p4d computes from their words. */
+/* Commands whose output p4d computes from their arguments. */
 static void outputs(void **state)
 {
 	(void)state;
@@ -351,7 +351,7 @@ static void outputs(void **state)
 	means("cat <<-E > f\n\ta: 1\n\t  b: $((1+1))\n\tE\nrun \"$(tail -n 1 f)\"; cat <<-'E' > "
 	      "g\n\t\t$x\nE\nrun \"$(cat g)\"",
 	      "<run><  b: 2>;<run><$x>;");
-	/* several loops end at once */
+	/* break and continue of several loops */
 	means("for i in 1 2 3; do for j in a b; do [ $i = 2 ] && break 2; [ $j = b ] && continue 2; run "
 	      "$i$j; done; run no; done; run end",
 	      "<run><1a>;<run><end>;");
@@ -386,7 +386,7 @@ static void outputs(void **state)
 	means("make_config >x; . x; cat x > y; run $(cat y)", "<make_config>;<run><?>;");
 	means("echo 'a: 1' > x; cp x y; run $(cat y); sed -i s/1/2/ x; run $(cat x)",
 	      "<run><a:><1>;<run><a:><2>;");
-	/* sed -i in any spelling; the result of unsupported commands is unknown */
+	/* all spellings of sed -i; commands of sed that p4d does not support make the file unknown */
 	means(
 	    "echo a > x; sed -Ei s/a+/b/ x; run $(cat x); sed --in-place=.old s/b/c/ x; run $(cat x); "
 	    "sed s/c/d/ -i x; run $(cat x); sed -es/d/e/ -i.old x; run $(cat x); sed -f y -i x; run $(cat x)",
@@ -428,7 +428,7 @@ static void options(void **state)
 	      "<run><a>;<run><b>;<run><e>;");
 }
 
-/* Every script is read within the limits of work and memory, or reported as not read. */
+/* p4d reads each script within its limits of work and memory, or reports that it does not. */
 static void bounds(void **state)
 {
 	static const char *const bombs[] = {"A=xx; while :; do A=$A$A; done", "f() { f; f; }; f",
@@ -447,8 +447,7 @@ static void bounds(void **state)
 		deep[sizeof(deep) - 1] = '\0';
 		run_within(&t, deep, P4D_SHELL_WORK, &stopped);
 	}
-	/* reading a megabyte of the most expensive text ends when the work limit is reached, however long the
-	 * text is */
+	/* reading a megabyte of expensive text ends at the work limit */
 	static const char *const units[] = {"\"'`$(",
 					    "$A ",
 					    "X=$(:)\n",
@@ -496,12 +495,12 @@ static void regular(void **state)
 	means("[[ both =~ ^(none|both)$ && 4 -gt 2 ]] && run yes", "<run><yes>;");
 	means("[[ b =~ a|b ]] && run yes; [[ ! c =~ a|b ]] && run no", "<run><yes>;<run><no>;");
 	means("re='^[a-z_]+\\.py$'; [[ a_b.py =~ $re ]] && run yes", "<run><yes>;");
-	/* quoted characters are literal */
+	/* quoted characters of a pattern stand for themselves */
 	means("[[ axb =~ a'.'b ]] || run no; [[ a.b =~ a\\.b ]] && run yes", "<run><no>;<run><yes>;");
 	means("L=(a bb); [[ \" ${L[*]} \" =~ \" bb \" ]] && run in", "<run><in>;");
 	/* an unset variable is empty */
 	means("[[ $NONE =~ ^[0-9]+$ ]] || run no", "<run><no>;");
-	/* if p4d does not support a pattern, or does not know a value, both branches may run */
+	/* both branches may run if p4d does not support the pattern or does not know a value */
 	means("if [[ aa =~ (a)+$ ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
 	means("if [[ aa =~ a{2} ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
 	means("if [[ $LATER =~ a ]]; then run 1; else run 2; fi", "?<run><1>;?<run><2>;");
@@ -509,12 +508,12 @@ static void regular(void **state)
 	means("[[ $LATER =~ (a) ]]; run ${BASH_REMATCH[1]:-x}", "<run><?>;");
 	means("[[ 'a(' =~ ^a[[:digit:](|)]$ ]] && run yes; [[ a7 =~ ^a[[:digit:]x](x|)$ ]] && run yes",
 	      "<run><yes>;<run><yes>;");
-	/* the same words in [ ], and after another operator */
+	/* pattern characters in [ ], and patterns after another operator */
 	means("[[ a == a && (b == b || c == d) ]] && run yes", "<run><yes>;");
 	means("[[ x =~ [(|)] ]] || run no; [[ '|' =~ [(|)] ]] && run yes", "<run><no>;<run><yes>;");
 }
 
-/* Wherever the memory ends, there is a message. Sanitizers detect writes outside of it. */
+/* Wherever the memory ends, p4d reports this. Sanitizers find writes beyond it. */
 static void memory_ends(void **state)
 {
 	static const char script[] = "while :; do\ncase $LATER in x) G+=(a $E $SOME); M[$x]=$y; N=$N$LATER; "
