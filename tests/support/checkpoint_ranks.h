@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Ranks of a job in one process. Layouts are random; values of optimizer states follow from tensors' names.
- * Include after support.h.
- */
+/* The ranks of a job in one process, with random layouts. The values of optimizer states follow from the
+ * tensors' names. Include after support.h. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -16,7 +14,7 @@
 
 enum { MOST_RANKS = 16, MESSAGE = 2048 };
 
-/* Ranks that exchange the arguments of p4d_checkpoint_peers.gather. */
+/* A meeting of all ranks. It implements p4d_checkpoint_peers.gather. */
 typedef struct meeting {
 	pthread_barrier_t barrier;
 	uint32_t world;
@@ -27,7 +25,7 @@ typedef struct test_rank {
 	p4d_layout *layout;
 	p4d_checkpoint_storage storage;
 	p4d_weights weights;
-	float *state[P4D_MOST_STATES]; /* the shards of this rank, one after another */
+	float *state[P4D_MOST_STATES]; /* this rank's shards, one after the other */
 	uint64_t elements;
 	bool read_fails;
 	p4d_checkpoint_peers peers;
@@ -57,7 +55,8 @@ static inline uint64_t hash_of(const char *name)
 	return h;
 }
 
-/* The value of an element in the tensor whose name has this hash. It is never zero, which marks padding. */
+/* The value of an element in the tensor whose name has this hash. It is never zero, so that zero can mark
+ * padding. */
 static inline float value_of(uint64_t name, uint64_t element, int state, uint64_t salt)
 {
 	uint64_t h = mix(mix(name ^ element) ^ (uint64_t)state << 32 ^ salt);
@@ -150,7 +149,7 @@ static inline void close_job(test_job *job)
 	free(job);
 }
 
-/* Opens a job. NULL: there is no such layout. The caller closes it. */
+/* Opens a job, which the caller closes. NULL: p4d refuses the layout. */
 static inline test_job *open_job(const char *model, const char *options, uint32_t world)
 {
 	test_job *job = calloc(1, sizeof(*job));
@@ -219,7 +218,7 @@ static inline test_job *random_job(const char *model)
 	}
 }
 
-/* Twelve layers of a small model; its vocabulary is not a multiple of anything. */
+/* A small model of twelve layers. Its vocabulary is a prime, so it does not divide evenly. */
 #define SMALL_MODEL \
 	"model=custom layers=12 hidden=16 ffn=24 heads=4 kv-heads=4 head-dim=8 vocab=37 norm=rmsnorm " \
 	"glu=on " \
@@ -236,7 +235,7 @@ static inline const char *random_model(void)
 	return one_of(models, 4);
 }
 
-/* Visits every element of a rank's shards that belongs to a tensor. */
+/* Called for each element of a rank's shards that belongs to a tensor. */
 typedef void (*visit_element)(void *context, float *element, uint64_t name, uint64_t index, int state);
 
 static inline void visit_slice(const p4d_weight_slice *slice, uint64_t name, float *shard, uint64_t first,
@@ -297,7 +296,7 @@ typedef struct comparison {
 	uint64_t salt, equal, wrong;
 } comparison;
 
-/* Sets compared elements to zero, so that only padding keeps its value. */
+/* Sets each compared element to zero, so that only padding has other values afterwards. */
 static inline void compare_element(void *context, float *element, uint64_t name, uint64_t index, int state)
 {
 	comparison *c = context;
@@ -309,7 +308,8 @@ static inline void compare_element(void *context, float *element, uint64_t name,
 	*element = 0;
 }
 
-/* Compares a rank's elements and clears them. Returns how many differ from what was expected. */
+/* Compares a rank's elements and clears them. Returns the number of elements that are wrong. *equal grows
+ * by the number of the others. */
 static inline uint64_t compare_rank(test_rank *rank, uint64_t salt, uint64_t *equal)
 {
 	comparison c = {.salt = salt};
@@ -437,7 +437,7 @@ static inline whole_file read_whole(const char *path)
 	return file;
 }
 
-/* Writes in place: the file keeps its size and inode. */
+/* Overwrites a byte in place: the file keeps its size and inode. */
 static inline void poke(const char *path, size_t at, uint8_t value)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);

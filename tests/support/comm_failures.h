@@ -18,9 +18,9 @@
 
 static const uint32_t two_by_two[] = {0, 0, 1, 1}, two_by_four[] = {0, 0, 0, 0, 1, 1, 1, 1};
 static const uint32_t apart[] = {0, 1, 2, 3, 4, 5, 6, 7};
-static const double PROMISED = 5; /* seconds until all ranks have noticed the failure */
+static const double PROMISED = 5; /* seconds within which all ranks must notice a failure */
 
-/* Opens a group of all ranks. This may fail, because other ranks are killed at any moment. */
+/* Opens a group of all ranks. This may fail, because the test kills ranks at any moment. */
 static inline int group_of_all(p4d_group **group, p4d_world *world, uint32_t size, p4d_error *err)
 {
 	uint32_t ranks[FORKED_MOST];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The GPUs that p4d knows, for tests of predicted times. load_gpus, a group setup, loads them. Include
+/* The GPUs of p4d's table, for tests of predicted times. The group setup load_gpus loads them. Include
  * after support.h. */
 #include "gpu/gpu.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Errors of predictions against measured rows: by groups of rows, and the largest. */
+/* Errors of predictions compared with measured rows, for groups of rows, and the largest errors. */
 #include "support/support.h"
 
 #include <math.h>
@@ -48,7 +48,8 @@ static inline void deviations_print_worst(deviation *of, int rows, int most)
 		       of[i].bytes / (1 << 20));
 }
 
-/* Groups, found by name; the entry after the last group has no rows. The worst error keeps its sign. */
+/* Errors of a group of rows. In an array, the first entry without rows marks the end. `worst` keeps its
+ * sign. */
 typedef struct deviation_group {
 	char name[128];
 	double sum, worst;
@@ -56,7 +57,7 @@ typedef struct deviation_group {
 	unsigned line;
 } deviation_group;
 
-/* groups: an array of `most` entries, all zero. */
+/* groups: an array of `most` entries, which are zero at first. */
 static inline void deviation_group_count(deviation_group *groups, int most, const char *name, unsigned line,
 					 double share)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every operation of the cpu device, on inputs that all types represent exactly. The results are recorded.
+ * Calls each operation of a device, on inputs that all types represent exactly, and records the results.
  * This file has no include guard, because it is included once per P4D_CPU_TYPE. CALL(operation, ...) calls
  * the operation in the device's table, in fp32 and in bf16.
  */
@@ -66,7 +66,7 @@ static REAL *OP(unrounded)(uint64_t count, uint64_t seed)
 	return x;
 }
 
-/* Copies what the host has computed to the device's memory. */
+/* Copies numbers that the host computed to the device's memory. */
 static void *OP(kept)(void *host, uint64_t bytes)
 {
 	void *x = KEEP(bytes);
@@ -145,7 +145,7 @@ static void OP(products)(uint64_t n, uint64_t out, uint64_t in)
 		OP(record_reals)("linear_weight", dw, out * in);
 		PRODUCT(linear, y, accumulate ? y : NULL, x, w, n, out, in);
 		OP(record_elements)("linear", y, n * out);
-		/* numbers that were already rounded would differ between the types */
+		/* new numbers, because an earlier result is already rounded to the type */
 		y = OP(elements)(n * out, 3);
 		PRODUCT(linear_input, x, y, w, n, out, in, accumulate);
 		OP(record_elements)("linear_input", x, n * in);
@@ -231,7 +231,7 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 	REAL *lse = OP(reals)(n * A, 5), *sums = OP(reals)(n * A, 6), *total = OP(reals)(n * COLUMNS, 7);
 	REAL *dq = OP(reals)(n * COLUMNS, 8), *dkv = OP(reals)(B * keys * KEY_COLUMNS, 9);
 	REAL *total_lse = OP(reals)(n * A, 10);
-	/* the first query comes before all keys and sees nothing */
+	/* the first query is before all keys and sees none */
 	WHOLE(position, queries + keys, i < queries ? i : i - queries + 1);
 	WHOLE(document, B * (queries + keys), i / 90);
 	void *workspace = KEEP(P4D_ATTENTION_TILE * (2 * P4D_ATTENTION_TILE + 5 * D) * sizeof(REAL));
@@ -249,7 +249,7 @@ static void OP(attentions)(uint64_t queries, uint64_t keys, bool documents)
 					   .key_stride = KEY_COLUMNS,
 					   .scale = 1.5f};
 
-	/* the log-sum-exp of these scores, so that probabilities stay below 1 */
+	/* uses the real log-sum-exp of these scores, so that probabilities stay below 1 */
 	CALL(attention, o, lse, q, kv, kv + K * D, &shape, workspace);
 	OP(record_elements)("attention", o, n * COLUMNS);
 	OP(record_reals)("attention, lse", lse, n * A);
@@ -296,7 +296,7 @@ static void OP(embeddings)(uint64_t n, uint64_t h)
 	OP(record_elements)("embed", out, n * h);
 }
 
-/* Rows of logits have padding at the end. */
+/* Rows of logits with padding at their ends. */
 static void OP(logit_gradients)(uint64_t n, uint64_t vocab, float z_loss)
 {
 	const uint64_t stride = vocab + 3;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Tests of a device are compiled three times: for the cpu device; for the cuda device with its kernels
- * compiled for the host and the cpu device's matmuls (P4D_TEST_CUDA); and, by tests/gpu/run, for a GPU
- * (P4D_TEST_GPU). Operands are in the device's memory. Tests copy numbers there and back, and do not access
- * that memory from the host. With P4D_SHIM_GUARD=1 in the environment, the host cannot access the shim's
- * memory. Include after support.h.
+ * A test of a device is compiled for three devices: the cpu device; the cuda device with kernels compiled
+ * for the host and with the cpu device's matmuls (P4D_TEST_CUDA); and, by tests/gpu/run, a GPU
+ * (P4D_TEST_GPU). Operands are in the device's memory. Tests copy numbers there and back, and do not
+ * access this memory from the host. With P4D_SHIM_GUARD=1, the host cannot access the shim's memory.
+ * Include after support.h.
  */
 #include "device/device.h"
 
@@ -20,9 +20,8 @@
 #include "device/device_cuda.h"
 #endif
 
-/*
- * Waits for the device: before the host reads what an operation wrote, or overwrites what an operation reads.
- */
+/* Waits for the device. Call it before the host reads a result, or overwrites an operand of a queued
+ * operation. */
 static inline void finish(p4d_device *device)
 {
 	p4d_error err;
@@ -31,7 +30,7 @@ static inline void finish(p4d_device *device)
 		fail_msg("%s", err.text);
 }
 
-/* Whether operands are outside the host's memory. */
+/* Whether operands are in memory that the host cannot access. */
 static inline bool is_apart(const p4d_device *device)
 {
 #ifdef P4D_TEST_CUDA
@@ -43,7 +42,7 @@ static inline bool is_apart(const p4d_device *device)
 #endif
 }
 
-/* Allocates memory of the device, which drop_memory frees. make_memory also fills it with zeros. */
+/* Allocates memory of the device. drop_memory frees it. make_memory also fills it with zeros. */
 static inline void *make_room(p4d_device *device, uint64_t bytes)
 {
 	void *memory = NULL;
@@ -55,8 +54,8 @@ static inline void *make_room(p4d_device *device, uint64_t bytes)
 	}
 #endif
 	(void)device;
-	memory = calloc(bytes ? bytes : 1, 1); /* exactly this size, so that memory checkers notice
-						* accesses beyond the end */
+	memory = calloc(bytes ? bytes : 1, 1); /* exactly this size, so that sanitizers find accesses
+						* beyond the end */
 	assert_non_null(memory);
 	return memory;
 }
@@ -108,13 +107,13 @@ static inline int open_cuda(p4d_device *device, p4d_error *err)
 #endif
 
 #ifdef P4D_TEST_GPU
-enum { WORKSPACE_BYTES = 32 << 20 }; /* bytes that the planner also reserves for a GPU */
+enum { WORKSPACE_BYTES = 32 << 20 }; /* as many bytes as the plan reserves on a GPU */
 #else
 enum { WORKSPACE_BYTES = P4D_CPU_PRODUCT_BYTES };
 #endif
 enum { SUMS_BYTES = 64 << 20 };
 
-/* Lends the device the scratch memory that a trainer would take from its arena. */
+/* Opens the device and gives it the scratch memory that a trainer would take from its arena. */
 static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 {
 	static void *workspace, *sums;
@@ -127,7 +126,7 @@ static inline int open_device_under_test(p4d_device *device, p4d_error *err)
 	if (status < 0)
 		return -1;
 	if (!workspace) {
-		/* arbitrary contents, like those of a trainer's arena at first */
+		/* nothing may depend on the old content, as in a trainer's arena */
 		workspace = make_room(device, WORKSPACE_BYTES);
 		sums = make_room(device, SUMS_BYTES);
 	}

@@ -17,7 +17,7 @@ static inline uint32_t durations_passes(const p4d_schedule *s)
 	return p4d_schedule_positions(s) * p4d_schedule_slices(s);
 }
 
-/* Forward, input-gradient and weight-gradient passes take 1 in every chunk; nothing else takes time. */
+/* All passes (forward, input gradient, weight gradient) of all chunks take 1. Nothing else takes time. */
 static inline p4d_durations even_durations(const p4d_schedule *s, durations_store *store)
 {
 	assert_true(s->stages <= DURATIONS_STAGES && durations_passes(s) <= DURATIONS_PASSES);
@@ -33,8 +33,9 @@ static inline double random_between(double low, double high)
 }
 
 /*
- * Durations as in a real step: stages are alike, except for an uneven split of the layers and for embedding
- * and head at the ends. A transfer, barrier or collective takes between nothing and a large part of a pass.
+ * Durations as in a real step. Stages are alike, except for an uneven split of the layers, and for
+ * embedding and head on the first and last stage. A transfer, barrier or collective takes from nothing up
+ * to a large part of a pass.
  */
 static inline p4d_durations random_durations(const p4d_schedule *s, durations_store *store)
 {
@@ -75,7 +76,7 @@ static inline p4d_durations random_durations(const p4d_schedule *s, durations_st
 	d.send = random_below(2) ? random_between(0, 0.3) : 0;
 	d.recv = random_below(2) ? random_between(0, 0.1) : 0;
 	if (d.alone && p4d_schedule_kinds[s->kind]->crosswise)
-		d.recv = 0; /* transfers overlap with pairs, too */
+		d.recv = 0; /* pairs of passes also overlap with transfers */
 	if (s->vocabulary != P4D_VOCAB_OFF) {
 		d.vocabulary_forward = random_between(0, 1);
 		d.vocabulary_backward = random_between(0, 1);

@@ -14,10 +14,8 @@
 	"model=custom layers=2 hidden=64 ffn=128 heads=4 kv-heads=2 head-dim=16 vocab=256 norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off seq-len=32 micro-batch=1 "
 
-/*
- * Estimates the memory of a completed request on this many GPUs, whose capacity is not known. *layout becomes
- * the request's layout.
- */
+/* Estimates the memory of a request on these GPUs, whose capacity does not matter. Completes the request
+ * and stores its layout in *layout. */
 static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, uint64_t gpus_per_node,
 				    int method, p4d_layout *layout)
 {
@@ -34,10 +32,8 @@ static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, ui
 	return e;
 }
 
-/*
- * Compares one part of the memory at the only stage's peak with the value calculated by hand. If they differ,
- * prints the difference and the plan's rows of that part.
- */
+/* Expects that this part of the memory at the peak has this many bytes, for a layout with one stage. If
+ * not, prints the difference and the plan's rows of the part. */
 static inline void assert_part(const p4d_layout *layout, const p4d_estimate *e, p4d_memory_class part,
 			       uint64_t bytes)
 {

@@ -32,7 +32,7 @@ void forked_init(forked *f, uint32_t size, const uint32_t *nodes)
 	}
 }
 
-/* Restores the signals' default actions, because cmocka's handlers would continue with the parent's tests. */
+/* Restores the default actions of signals. cmocka's handlers would continue with the parent's tests. */
 static void crash_as_usual(void)
 {
 	static const int signals[] = {SIGFPE, SIGILL, SIGSEGV, SIGBUS, SIGSYS};

@@ -12,7 +12,7 @@
 
 enum { FORKED_MOST = 16, FORKED_WRONG = 99 };
 
-/* How a rank ended, in memory shared by parent and children. */
+/* The end of a rank, in memory shared by parent and children. */
 typedef struct forked_end {
 	p4d_error err;
 	double opened, ended; /* times by CLOCK_MONOTONIC */
@@ -24,25 +24,25 @@ typedef struct forked {
 	pid_t pids[FORKED_MOST];
 	int status[FORKED_MOST]; /* the status from waitpid */
 	forked_end *ends;
-	/* called with each rank's settings before it joins; NULL: settings stay as they are */
+	/* called with each rank's settings before the rank joins; NULL: settings stay unchanged */
 	void (*change)(p4d_ranks *ranks);
 } forked;
 
-/* The work of a rank. Result: 0, or the error that p4d_* returned; then err is kept in `ends`. */
+/* The work of a rank. Returns 0, or the error of a p4d_* function; *err is then stored in `ends`. */
 typedef int (*forked_work)(p4d_world *world, uint32_t rank, uint32_t size, p4d_error *err);
 
 void forked_init(forked *f, uint32_t size, const uint32_t *nodes);
-/* Starts one rank, or all ranks. A rank that cannot join leaves its error in `ends` and exits with 1. */
+/* Starts one rank or all ranks. If a rank cannot join, it stores its error in `ends` and exits with 1. */
 void forked_rank(forked *f, uint32_t rank, forked_work work);
 void forked_start(forked *f, forked_work work);
-/* Waits for all ranks. After this many seconds, kills those that still run and returns false. */
+/* Waits for all ranks. After `seconds`, kills those that still run and returns false. */
 bool forked_finish(forked *f, double seconds);
 /* Whether all ranks ended with 0; prints those that did not. */
 bool forked_all_well(const forked *f);
 
 double forked_now(void);
 
-/* Assertions for children, because cmocka's work in the parent only. */
+/* Assertions for children. cmocka's assertions work only in the parent. */
 #define CHECK(what) \
 	do { \
 		if (!(what)) { \

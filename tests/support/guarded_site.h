@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A site with various policies, and jobs that are submitted there. */
+/* A site with various policies, and jobs that tests submit to it. */
 #include "support/site_text.h"
 
 #include "guard/guard.h"
@@ -83,7 +83,7 @@ static inline void expect(const trial *t, p4d_action action, p4d_code code)
 		assert_int_equal(t->verdict.message[0].code, code);
 }
 
-/* slurmctld's plugin must accept a job that sbatch accepted, without changing it. */
+/* slurmctld's plugin must also accept a job that sbatch accepted, and must not change it. */
 static inline void expect_verified(const p4d_site *site, const trial *t)
 {
 	static p4d_verdict again;
@@ -107,7 +107,7 @@ static inline p4d_verdict *verify(const p4d_site *site, p4d_job job, const char 
 	return &v;
 }
 
-/* Submits the job with the options of the fix line added to the typed ones, and expects it to pass. */
+/* Adds the options of the fix to the user's options, submits the job, and expects it to pass. */
 static inline void fix_works(const p4d_site *site, p4d_job job, const char *flags, const trial *refused)
 {
 	char fixed[1024], fix[480];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A site, and a cluster as the plugins describe it, for tests that place jobs there. */
+/* A site and a cluster, in the form in which plugins describe them, for tests that place jobs there. */
 #include "support/site_text.h"
 
 #include "job/job.h"
@@ -58,7 +58,7 @@ static inline int free_sites(void **state)
 	return 0;
 }
 
-/* The geometry of a job that p4d must understand. `asked` counts how often the cluster was queried. */
+/* The geometry of a job, which p4d must accept. *asked: how often p4d queried the cluster. */
 static inline p4d_geometry understood(const p4d_site *site, p4d_job job, unsigned *asked)
 {
 	unsigned local = 0;
@@ -86,7 +86,7 @@ static inline void refused(const p4d_site *site, p4d_job job, p4d_code code, con
 	assert_int_equal(out.nodes, 0);
 }
 
-/* A text "m0,m1,...": partitions that one section with a wildcard matches. */
+/* Writes "m0,m1,...": names of partitions that match one section with a wildcard. */
 static inline char *partitions_of(int count, char *buf, size_t size)
 {
 	size_t used = 0;

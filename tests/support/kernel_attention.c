@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by a device's own kernels, with heads of all widths and with full and partial tiles. */
+/* Attention by the device's own kernels, with heads of all widths, and with full and partial tiles. */
 #include "support/support.h"
 
 #include "plan/cudnn_workspace.h"
@@ -14,7 +14,7 @@ int32_t *kernel_placed(kernel_run *run, const int32_t *host, uint64_t count)
 	return at;
 }
 
-/* Positions of consecutive tokens, which are larger by `behind` from token `half` on. */
+/* Positions of consecutive tokens. From token `half` on, positions are larger by `behind`. */
 static int32_t *places_apart(kernel_run *run, uint64_t count, int32_t first, uint64_t half, int32_t behind)
 {
 	int32_t at[MOST_TOKENS];
@@ -87,7 +87,7 @@ static void limited(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d
 	    .heads = a,
 	    .kv_heads = kv,
 	    .head_dim = d,
-	    /* zigzag: the second half of the queries is far after the keys, the first half before them */
+	    /* zigzag: the first half of the queries is before the keys, the second half far after them */
 	    .query_position = places_apart(run, queries, 0, zigzag ? queries / 2 : queries, 1000),
 	    .key_position = kernel_places(run, keys, (same ? 0 : 1) + (zigzag ? (int32_t)queries / 2 : 0)),
 	    .query_document = documents ? kernel_documents(run, batch, queries, 37) : NULL,
@@ -101,7 +101,7 @@ static void limited(kernel_run *run, uint64_t queries, uint64_t keys, uint64_t d
 	device->attention(device, run->type, o, lse, qkv, k, v, &shape, workspace);
 	record_result(run, "attention", run->type, o, n * a * d);
 	record_lse(run, lse, a * n);
-	/* these results must not depend on how the numbers were rounded */
+	/* new operands, so that results do not depend on how the device rounded earlier results */
 	o = run_elements(run, n * a * d);
 	device->attention_row_sums(device, run->type, sums, d_o, o, n, a, d);
 	record_result(run, "attention_row_sums", P4D_DT_FP32, sums, a * n);
@@ -129,8 +129,8 @@ static void attentions(kernel_run *run, uint64_t queries, uint64_t keys, uint64_
 
 void kernel_attention(kernel_run *run)
 {
-	/* a window that is wider than all keys, of one tile and more, and of one token; queries that see no
-	 * key */
+	/* windows wider than all keys, of one tile, of more than a tile, and of one token; and queries
+	 * that see no key */
 	limited(run, 70, 70, 18, 2, false, false, 100, 0);
 	limited(run, 150, 150, 16, 2, false, false, 40, 0);
 	limited(run, 150, 150, 16, 1, true, false, 40, 2);

@@ -136,7 +136,7 @@ void compare_runs(const kernel_run *got, const kernel_run *expected, double limi
 	}
 }
 
-/* On a GPU, the bits of a second run need not be the same. */
+/* A second run must give the same bits, except on a GPU. */
 static void same_bits(const kernel_run *a, const kernel_run *b)
 {
 	assert_int_equal(a->results, b->results);
@@ -145,8 +145,8 @@ static void same_bits(const kernel_run *a, const kernel_run *b)
 			fail_msg("%s depends on the order of threads", a->result[i].name);
 }
 
-/* If a thread or block reads what another has not yet written, running them in another order or at another
- * time changes the result. */
+/* Another order of threads changes the result if a thread or block reads what another one has not yet
+ * written. */
 static void run_again(kernel_cases *cases, const kernel_run *first)
 {
 #ifdef P4D_TEST_CUDA

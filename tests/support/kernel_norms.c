@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Norms of a device, forward and backward: RMSNorm, LayerNorm, and norms over rows that two ranks share. */
+/* Norms of a device, forward and backward: RMSNorm, LayerNorm, and norms of rows that two ranks share. */
 #include "support/support.h"
 
 #include "support/kernel_cases.h"
 
-/* An RMSNorm: the plain one, or one with weights that are differences from 1. */
+/* RMSNorm, or RMSNorm that adds 1 to its weights (unit). */
 typedef struct rms_norm {
 	const char *result, *rstd, *input, *weight; /* names of the results */
 	bool unit;
@@ -24,7 +24,7 @@ static void norms(kernel_run *run, const rms_norm *of, uint64_t n, uint64_t h)
 	(of->unit ? device->unit_norm : device->norm)(device, run->type, y, rstd, x, weight, n, h, 1e-5f);
 	record_result(run, of->result, run->type, y, n * h);
 	record_result(run, of->rstd, P4D_DT_FP32, rstd, n);
-	/* these results must not depend on how the numbers were rounded */
+	/* new operands, so that results do not depend on how the device rounded earlier results */
 	y = run_elements(run, n * h);
 	(of->unit ? device->unit_norm_backward : device->norm_backward)(device, run->type, dx, dweight, y, x,
 									weight, rstd, n, h);
@@ -51,7 +51,7 @@ static void layer_norms(kernel_run *run, uint64_t n, uint64_t h)
 	record_result(run, "layer_norm_backward, frozen", run->type, dx, n * h);
 }
 
-/* Norms over rows whose first half is on another rank. */
+/* Norms of rows whose first half is on another rank. */
 static void split_norms(kernel_run *run, uint64_t n, uint64_t h, float plus)
 {
 	p4d_device *const device = run->device;

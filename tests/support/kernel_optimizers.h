@@ -6,7 +6,7 @@
 #include "support/kernel_cases.h"
 #include "support/numbers.h"
 
-/* Squares numbers, because second moments are not negative. */
+/* Squares numbers in place. Second moments must not be negative. */
 static inline void kernel_square(kernel_run *run, float *x, uint64_t count)
 {
 	float *host = malloc((count ? count : 1) * sizeof(*host));
@@ -19,7 +19,7 @@ static inline void kernel_square(kernel_run *run, float *x, uint64_t count)
 	free(host);
 }
 
-/* Records codes as numbers, so that a code and its neighbour differ little. */
+/* Records codes as numbers, so that neighbouring codes differ little. */
 static inline void kernel_record_codes(kernel_run *run, const uint8_t *codes, uint64_t count)
 {
 	float *const numbers = run_memory(run, count * sizeof(*numbers)), *const here =
@@ -36,10 +36,8 @@ static inline void kernel_record_codes(kernel_run *run, const uint8_t *codes, ui
 	free(fetched);
 }
 
-/*
- * Moments in 8 bits for a part of a tensor; any bytes are valid codes. Another rank has a part of the last
- * block.
- */
+/* AdamW with 8-bit moments on a part of a tensor. All bytes are valid codes. Another rank has a part of
+ * the last block. */
 static inline void kernel_bytes(kernel_run *run, uint64_t count)
 {
 	enum { BEFORE = 77, CODES = 4 };

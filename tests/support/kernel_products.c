@@ -3,7 +3,7 @@
 #include "support/support.h"
 #include "support/kernel_cases.h"
 
-/* With the shim, this compares the cpu's matmuls with themselves. */
+/* Matmuls of one shape. With the shim, both sides are the cpu device's matmuls. */
 static void products_of(kernel_run *run, uint64_t n, uint64_t out, uint64_t in)
 {
 	p4d_device *const device = run->device;
@@ -44,6 +44,6 @@ void kernel_products(kernel_run *run)
 	products_of(run, 100, 72, 1000);
 	products_of(run, 7, 33, 18);
 	products_of(run, 256, 512, 64);
-	products_of(run, 24, 40, 0); /* a depth of 0 gives zeros, or the added matrix */
+	products_of(run, 24, 40, 0); /* with depth 0, the result is 0, or the matrix to which it is added */
 	products_of(run, 0, 40, 24);
 }

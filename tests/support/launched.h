@@ -20,12 +20,12 @@ void launched_sleep(double seconds);
 
 /* Starts argv[0], with its output in two files, which are truncated first. */
 void launched_start(launched *l, char *const argv[], const char *output, const char *errors);
-/* Waits until all ranks run. False: p4d-train ended before that. */
+/* Waits until `ranks` ranks run. Returns false if p4d-train ended first. */
 bool launched_wait_ranks(launched *l, uint32_t ranks);
 /* Whether p4d-train has ended. Does not wait. */
 bool launched_ended(launched *l);
-/* Waits until p4d-train and all ranks that the test saw are gone. False: some still run after this many
- * seconds. */
+/* Waits until p4d-train and all ranks that the test saw have ended. Returns false if one still runs after
+ * `seconds`. */
 bool launched_gone(launched *l, double seconds);
-/* Exit status as in a shell: 137 after SIGKILL, or after exit(137). */
+/* The exit status that a shell would give: 137 after SIGKILL. */
 int launched_status(const launched *l);

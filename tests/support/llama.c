@@ -62,7 +62,7 @@ static void name_tensors(llama *m)
 	name_tensor(m, s->layers, "head", s->vocab, h);
 }
 
-/* The address of the next buffer of the arena. Without an arena, only adds its size. */
+/* Returns the address of the next buffer in the arena. Without an arena, it only adds the buffer's size. */
 static void *take(llama *m, uint64_t count, uint64_t size)
 {
 	const uint64_t at = m->used;
@@ -242,8 +242,8 @@ static p4d_heads heads_shape(const llama *m)
 			   .rope = m->rope};
 }
 
-/* Computes a layer. m->hidden has its input, which the first operation copies to layer[l].input, and in the
- * end its output. */
+/* Computes layer l. m->hidden has the layer's input, which is copied to layer[l].input, and at the end the
+ * layer's output. */
 static void forward(llama *m, uint64_t l)
 {
 	p4d_device *d = m->device;
@@ -296,7 +296,7 @@ static void backward_attention(llama *m, uint64_t l)
 	d->heads_backward(d, m->type, m->qkv_gradient, y->qkv, NULL, &heads, NULL, NULL, NULL);
 }
 
-/* m->gradient: at first the gradient of the layer's output, in the end that of its input. */
+/* m->gradient has the gradient of the layer's output, and at the end that of its input. */
 static void backward(llama *m, uint64_t l)
 {
 	p4d_device *d = m->device;
@@ -320,7 +320,7 @@ static void backward(llama *m, uint64_t l)
 			 weight(m, input_norm), y->input_rstd, n, h);
 }
 
-/* Loss of m->hidden; m->gradient becomes its gradient. */
+/* Returns the loss of m->hidden. m->gradient gets its gradient. */
 static double head(llama *m, float scale)
 {
 	p4d_device *d = m->device;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A Llama on one rank, made of a device's operations and nothing else. Tests compare it with other
- * implementations, and benchmarks time it. It has no parallelism and no plan: all activations are kept.
- */
+/* A Llama on one rank that uses only a device's operations. Tests compare it with other implementations,
+ * and benchmarks measure its speed. It has no parallelism and no plan, and stores all activations. */
 #include <stddef.h>
 
 #include "device/device.h"
@@ -19,7 +17,7 @@ enum { LLAMA_PER_LAYER = 6, LLAMA_NAME = 32 };
 typedef struct llama_tensor {
 	char name[LLAMA_NAME]; /* such as "0.qkv" */
 	uint64_t offset,
-	    count; /* offset: the tensor's first element among all parameters; count: its elements */
+	    count; /* the tensor's first element among all parameters, and its number of elements */
 	bool norm;
 } llama_tensor;
 
@@ -49,16 +47,16 @@ typedef struct llama {
 	void *library, *sums; /* scratch memory lent to the device */
 } llama;
 
-/* Allocates a model. Weights are those of llama_weight, multiplied by scale except in norms. theta is
- * 10000. Aborts on failure. */
+/* Allocates a model, and aborts on failure. Weights are llama_weight times scale, those of norms
+ * llama_weight. theta is 10000. */
 void llama_open(llama *m, p4d_device *device, p4d_dtype type, const llama_shape *shape, float scale);
 void llama_close(llama *m);
 
-/* A hash of two numbers, and element i of a tensor: the same as in make_oracle.py. */
+/* A hash of two numbers, and element i of a tensor. make_oracle.py has the same functions. */
 uint32_t llama_mixed(uint32_t tensor, uint32_t i);
 float llama_weight(uint32_t tensor, uint32_t i, bool norm);
 
-/* Mean loss over the tokens whose label is not negative, and its gradients (set, not added to). */
+/* Returns the mean loss over tokens with labels >= 0. Overwrites the gradients. */
 double llama_gradients(llama *m, const int32_t *tokens, const int32_t *labels);
 void llama_adam(llama *m, const p4d_adam *adam);
 

@@ -51,7 +51,7 @@ static inline void resolve(p4d_request *request, p4d_preset *preset)
 		assert_memory_equal(&same, preset, sizeof(same));
 }
 
-/* The request must fail with this error, and stay as it was. */
+/* The request must fail with this error, and must not change. */
 static inline void refuse(const p4d_request *request, p4d_code code, const char *text, const char *fix)
 {
 	const char *const places[] = {datadir(), NULL};

@@ -34,13 +34,11 @@ static inline double dot(const double *a, const double *b, uint64_t count)
 	return sum;
 }
 
-/* A scalar function of the values that the context points to. */
+/* A scalar function of the values in the context. */
 typedef double scalar_function(void *context);
 
-/*
- * Compares f's gradient by x (count values that f reads) with central differences. The largest difference is
- * at most 1e-6 of the largest difference quotient. At most `samples` values are tried, evenly spread.
- */
+/* Compares `gradient` with central differences of f by x, which has `count` values that f reads. The
+ * largest difference may be 1e-6 of the largest quotient. Tries at most `samples` values, evenly spread. */
 static inline void check_gradient(const char *what, scalar_function *f, void *context, double *x,
 				  const double *gradient, uint64_t count, uint64_t samples)
 {

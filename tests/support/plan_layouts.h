@@ -29,8 +29,8 @@ static inline void put(p4d_request *r, p4d_option option, uint64_t value)
 	p4d_request_put(r, option, (int64_t)value, P4D_BY_USER);
 }
 
-/* A random training job of p4d-train with this schedule; if the schedule is negative, with a random one.
- * About a third of the jobs pass the layout's rules. */
+/* Draws a training job of p4d-train. only: its schedule; below 0: a random one. Returns false if p4d
+ * refuses the layout, which it does in about two of three cases. */
 static inline bool random_layout(p4d_layout *l, int only)
 {
 	p4d_request r = {.model = "random"};

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * The rows of a table of tests/data, one at a time. The table's first line names the columns; no field has a
- * comma.
- */
+/* Reads a CSV table of tests/data row by row. Its first line has the names of the columns. Fields have no
+ * commas. */
 #include "gpu/gpu.h"
 #include "support/support.h"
 
@@ -18,7 +16,7 @@ typedef struct csv_row {
 	unsigned line; /* the number of the row's line in the file */
 } csv_row;
 
-/* The value in that column. NULL: the file has no such column. */
+/* The row's value in this column. NULL: the file does not have the column. */
 static inline const char *row_find(const csv_row *r, const char *name)
 {
 	for (int i = 0; i < r->columns; i++)
@@ -60,7 +58,7 @@ static inline int row_split(char *text, char *field[ROW_COLUMNS])
 	return n;
 }
 
-/* Opens a file of tests/data, or the file `other` if that is not NULL, and reads the names of its columns. */
+/* Opens a file of tests/data or, if `other` is not NULL, the file `other`. Reads the names of the columns. */
 static inline void rows_open(csv_row *r, const char *name, const char *other)
 {
 	const char *dir = getenv("P4D_TEST_SRCDIR");
@@ -86,7 +84,7 @@ static inline bool rows_next(csv_row *r)
 	return true;
 }
 
-/* Sets an option of a request. If that fails, the test fails and names the table's line. */
+/* Sets an option of a request. If this fails, the test fails with the number of the table's line. */
 static inline void row_set(p4d_request *q, const csv_row *r, int option, const char *value)
 {
 	p4d_error err;
@@ -95,7 +93,7 @@ static inline void row_set(p4d_request *q, const csv_row *r, int option, const c
 		fail_msg("line %u: %s", r->line, err.text);
 }
 
-/* Sets the global batch to the micro-batches of this many data-parallel ranks. */
+/* Sets the global batch: micro-batch times micro-batches of the row times `ranks` data-parallel ranks. */
 static inline void row_set_batch(p4d_request *q, const csv_row *r, uint64_t ranks)
 {
 	char batch[32];

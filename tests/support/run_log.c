@@ -41,7 +41,7 @@ static run_log read_log(const char *path, const run_curve *curve, run_curve *kee
 	char line[2048];
 	FILE *file = fopen(path, "re");
 
-	/* a line without its end is still being written */
+	/* a line without a line break is still being written */
 	while (file && fgets(line, sizeof(line), file) && strchr(line, '\n')) {
 		if (strstr(line, "\"event\":\"start\"")) {
 			log.starts++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs of p4d-train on a small model, with their logs and checkpoints in the directory of the test. Include
- * after support.h. */
+/* Runs of p4d-train on a small model. Logs and checkpoints are in the test's directory. Include after
+ * support.h. */
 #include <unistd.h>
 
 #include "checkpoint/checkpoint_internal.h"
@@ -19,7 +19,7 @@ static const double PATIENCE_SECONDS = 300;
 	"--max-seq-len 32 --norm rmsnorm --glu on --tied off --positions rope --bias none --qk-norm off " \
 	"--seq-len 16 --global-batch 8 --lr 1e-3"
 
-/* A run of STEPS steps with the checkpoints NAME and the log NAME.jsonl. */
+/* Starts a run of STEPS steps, with checkpoints in NAME and the log in NAME.jsonl. */
 static inline void start(launched *l, const char *layout, const char *name)
 {
 	const char *build = getenv("P4D_TEST_BUILDDIR");
@@ -101,7 +101,7 @@ static inline bool is_saving(const char *name, uint64_t step)
 	return access(path, F_OK) == 0;
 }
 
-/* Checks that everything named like a checkpoint is a complete checkpoint. */
+/* Checks that each folder with the name of a checkpoint is a complete checkpoint. */
 static inline void newest_is_whole(const char *name)
 {
 	const uint64_t step = newest(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Command lines and scripts, as sbatch receives them. */
+/* Reads command lines and scripts like sbatch. */
 #include "support/support.h"
 
 #include "job/sbatch.h"
@@ -10,7 +10,7 @@
 
 enum { WORDS = 32 };
 
-/* Reads a command line given as one string; returns the first operand, "" when there is none. */
+/* Reads a command line that is one string. Returns the first operand; "": there is none. */
 static inline const char *arguments(p4d_sbatch *sbatch, const char *line)
 {
 	static char text[1024];

@@ -14,19 +14,19 @@ typedef struct slot_set {
 typedef struct checker {
 	const p4d_schedule *s;
 	const p4d_instruction_list *list,
-	    *model;           /* model: a valid list, for the order of vocabulary passes */
-	uint32_t stage, last; /* position of the loss */
+	    *model;           /* model: a valid list, which gives the order of vocabulary passes */
+	uint32_t stage, last; /* last: the position of the stage with the loss */
 	size_t at, model_at;
-	/* per chunk, with the tables last: how many passes added to the gradients, and whether they were
-	 * gathered and reduced */
+	/* per chunk, and last for the vocabulary tables: how many passes added to the gradients, and
+	 * whether parameters were gathered and gradients reduced */
 	uint64_t *added;
 	bool *gathered, *reduced;
-	uint8_t *state;         /* per chunk and micro-batch: op of the last pass, 0: none yet */
+	uint8_t *state;         /* per chunk and micro-batch: the op of the last pass; 0: no pass yet */
 	uint8_t *tables;        /* per micro-batch: mask of 1 << (op - EMBED_FORWARD) */
 	uint64_t done[P4D_OPS]; /* passes at the ends of the model and of the vocabulary */
 	slot_set activation, vocabulary;
-	/* with slices: numbers of micro-batches that were begun and that are done; the most that were begun
-	 * and not done */
+	/* with slices: number of micro-batches that have begun, and that are done; the largest difference
+	 * of both */
 	uint32_t begun, done_with, between;
 	p4d_error *err;
 } checker;
@@ -90,11 +90,12 @@ static int check_fields(checker *c)
 	return 0;
 }
 
-/* A receive is right before the pass that it belongs to, and a send right after its pass. */
+/* Checks that a receive is right before its pass, or that a send is right after its pass. */
 static int check_transfer(checker *c, bool forward, bool receive)
 {
 	const p4d_instruction *in = here(c);
-	const size_t pass = receive ? c->at + 1 : c->at - 1; /* a number above the count if there is none */
+	const size_t pass = receive ? c->at + 1 : c->at - 1; /* a number above the list's count if there is
+							      * no such pass */
 	bool fits = false;
 
 	if (pass < c->list->count)
@@ -108,7 +109,7 @@ static int check_transfer(checker *c, bool forward, bool receive)
 	return 0;
 }
 
-/* Checks that transfers of a pass are right before it and right after it. */
+/* Checks that the transfers of a pass are right before and right after it. */
 static int check_neighbours(checker *c, bool forward)
 {
 	const uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
@@ -124,7 +125,7 @@ static int check_neighbours(checker *c, bool forward)
 	return 0;
 }
 
-/* Between two passes of this stage, at most P4D_SEND_BUFFERS results may wait to be sent. */
+/* At most P4D_SEND_BUFFERS results may be stored between two passes of the same stage. */
 static int check_pending(checker *c, uint64_t made, uint64_t used, const char *what)
 {
 	if (made > used + P4D_SEND_BUFFERS)
@@ -149,10 +150,8 @@ static int check_hand_overs(checker *c)
 	return 0;
 }
 
-/*
- * Counts what check_hand_overs compares: FORWARD and BACKWARD at position 0; at the last position, where
- * nothing is sent, they count as sends.
- */
+/* Counts passes for check_hand_overs: forward and backward passes at position 0, and at the last position.
+ * There are no sends at these ends, so the passes count as sends. */
 static void count_ends(checker *c, bool forward)
 {
 	uint32_t position = p4d_schedule_position_of(c->s, c->stage, here(c)->chunk);
@@ -164,9 +163,9 @@ static void count_ends(checker *c, bool forward)
 }
 
 /*
- * In a forward pass, a slice needs the keys and values of earlier slices; in a backward pass, the gradients
- * that later slices add to its own. A stage has memory for the keys and values of `sequences` micro-batches,
- * which it uses in turn, and for the gradients of one.
+ * In a forward pass, a slice needs the keys and values of earlier slices. In a backward pass, it needs the
+ * gradients that later slices add to its own. A stage has memory for the keys and values of `sequences`
+ * micro-batches, which are used in turn, and for the gradients of one.
  */
 static int check_slice(checker *c, bool forward)
 {
@@ -291,7 +290,8 @@ static int check_slots_used(checker *c, const slot_set *slots)
 	return 0;
 }
 
-/* At the last instruction, everything is done, and every chunk's gradients are reduced. */
+/* Checks at the end of the list that all passes have run, and that the gradients of all chunks are
+ * reduced. */
 static int check_end(checker *c)
 {
 	if (c->at + 1 != c->list->count)
@@ -382,7 +382,7 @@ static int check_list(const p4d_schedule *s, const p4d_instruction_list *lists, 
 	};
 	int status = 0;
 
-	/* this also limits the memory that is allocated below by the list's memory */
+	/* this also limits the memory allocated below by the memory of the list */
 	if (list->count / s->chunks < s->micro_batches || list->slots.activation > list->count ||
 	    list->slots.vocabulary > list->count)
 		return p4d_fail(err, P4D_E_INSTRUCTIONS, "stage %u, instruction %zu: the list ends too early",

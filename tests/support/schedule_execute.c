@@ -4,7 +4,7 @@
 #include "schedule/schedule_fields.h"
 #include "support/schedule_check.h"
 
-/* A message that was sent and not yet received. */
+/* A message that was sent but not yet received. */
 typedef struct transfer {
 	uint32_t micro_batch, position; /* position: that of the receiver */
 	uint16_t peer;
@@ -18,10 +18,8 @@ typedef struct worker {
 	transfer buffer[DIRECTIONS][P4D_SEND_BUFFERS]; /* the oldest first */
 } worker;
 
-/*
- * For each micro-batch: the number of stages that have run the pass; for passes at the ends of the model,
- * whether that stage has run it.
- */
+/* For each micro-batch: the number of stages that have run the pass. For passes at the ends of the model:
+ * whether its stage has run it. */
 typedef struct barriers {
 	uint16_t *embed_forward, *vocab_forward, *vocab_backward, *last_forward, *first_backward;
 } barriers;
@@ -74,10 +72,8 @@ static enum outcome receive(machine *x, uint32_t stage, const p4d_instruction *i
 	return DONE;
 }
 
-/*
- * Whether an instruction can run. With vocabulary parallelism, some passes wait for all stages or for another
- * stage.
- */
+/* Whether an instruction can run now. With vocabulary parallelism, some passes wait for all stages or for
+ * another stage. */
 static bool is_ready(const machine *x, uint32_t stage, const p4d_instruction *in)
 {
 	const p4d_schedule *s = x->s;
@@ -151,7 +147,7 @@ static enum outcome step(machine *x, uint32_t stage, const p4d_instruction *in)
 	return DONE;
 }
 
-/* Runs a stage until it blocks. *moved: whether it made progress. */
+/* Runs a stage until it blocks. *moved becomes true if it ran an instruction. */
 static int run_stage(machine *x, uint32_t stage, bool *moved)
 {
 	worker *w = &x->worker[stage];
@@ -168,10 +164,8 @@ static int run_stage(machine *x, uint32_t stage, bool *moved)
 	return 0;
 }
 
-/*
- * Forward passes go up the stages and backward passes down, so this visits the stages in both directions
- * until none makes progress.
- */
+/* Visits the stages in both directions until none can continue, because forward passes go from the first
+ * to the last stage, and backward passes from the last to the first. */
 static int run(machine *x)
 {
 	const uint32_t p = x->s->stages;

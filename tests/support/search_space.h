@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* GPUs for a search. load_gpus, a group setup, loads them. */
+/* The GPUs of p4d's table, for a search. The group setup load_gpus loads them. */
 #include "support/support.h"
 
 #include "search/search.h"
@@ -15,7 +15,8 @@ static inline const p4d_gpu *gpu_of(const char *name)
 	return gpu;
 }
 
-/* For a candidate on H100s, the search gives the same figures as a request for that layout alone. */
+/* Expects that a request for the candidate's layout alone gives the same figures on H100s. Returns its
+ * layout. */
 static inline p4d_layout layout_that_holds(const p4d_candidate *c, uint64_t nodes, uint64_t gpus_per_node)
 {
 	const p4d_gpu *gpu = gpu_of("h100-80gb");

@@ -17,7 +17,7 @@ static inline uint32_t random_below(uint32_t n)
 	return (uint32_t)((z ^ z >> 31) >> 32) % n;
 }
 
-/* A random schedule that a layout can have, with at most these sizes. */
+/* A random schedule with at most these sizes. A layout can have it. */
 static inline p4d_schedule random_schedule(uint32_t most_stages, uint32_t most_micro_batches)
 {
 	p4d_schedule s = {.kind = (int)random_below(P4D_SCHEDULES)};

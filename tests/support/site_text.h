@@ -7,7 +7,7 @@
 
 #include "site/site.h"
 
-/* The site of a p4d.conf with that text. The caller frees it. */
+/* Loads a p4d.conf with this text. The caller frees the site. */
 static inline p4d_site *site_of(const char *text)
 {
 	char path[] = "/tmp/p4d-site-XXXXXX";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks, and how they are laid out with token slices of sequences of 16: part of a table in
+/* Numbers of ranks and their layouts, with token slices of sequences of 16 tokens. Part of a table in
  * test_trainer_layouts.c. */
 {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 token-slices=2"},
     {1,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What several unit tests share. Include it first: it brings cmocka and the headers that cmocka needs. */
+/* Functions that unit tests share. Include it first, because it includes cmocka and the headers that
+ * cmocka needs. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,14 +16,14 @@
 
 #include "request/request.h"
 
-/* A comparison that cmocka also has, but under a name that depends on the release. */
+/* cmocka also has this comparison, but its name depends on the release. */
 static inline void assert_within(uint64_t value, uint64_t least, uint64_t most)
 {
 	if (value < least || value > most)
 		fail_msg("%" PRIu64 " is not from %" PRIu64 " to %" PRIu64, value, least, most);
 }
 
-/* Sets "tp=8 pp=2 ..." as the user would. Values have no blanks. */
+/* Sets options such as "tp=8 pp=2" as a user would. Values have no blanks. */
 static inline void set_all(p4d_request *r, const char *assignments)
 {
 	char text[1024], *save = NULL;
@@ -41,7 +42,7 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	}
 }
 
-/* LLaMA 13B, as numbers. */
+/* LLaMA 13B with all its sizes, so that no preset is needed. */
 #define MODEL_13B \
 	"model=llama13b layers=40 hidden=5120 ffn=13824 heads=40 kv-heads=40 head-dim=128 vocab=32000 " \
 	"norm=rmsnorm " \
@@ -53,7 +54,7 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=8192 "
 
-/* DeepSeek V2 with a few layers, and a model of 16 experts without latent attention, as numbers. */
+/* DeepSeek V2 with a few layers, and a model of 16 experts without latent attention, with all sizes. */
 #define MODEL_LATENT \
 	"model=latent layers=8 hidden=5120 ffn=12288 heads=128 kv-heads=128 head-dim=128 vocab=102400 " \
 	"norm=rmsnorm glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=4096 experts=160 " \
@@ -70,8 +71,8 @@ static inline void set_all(p4d_request *r, const char *assignments)
 	"vocab=128256 norm=rmsnorm " \
 	"glu=on tied=off positions=rope bias=none qk-norm=off max-seq-len=131072 "
 
-/* Tries every Nth case of a long test. N is `few` if these tests also run compiled in another way
- * (P4D_TEST_FEW), 1 with P4D_TEST_ALL, and `usual` otherwise. */
+/* Returns N if a long test should try each Nth case: `few` with P4D_TEST_FEW, 1 with P4D_TEST_ALL, and
+ * `usual` otherwise. P4D_TEST_FEW is for builds that repeat the tests with other compiler options. */
 static inline size_t test_stride(size_t usual, size_t few)
 {
 	return getenv("P4D_TEST_ALL") ? 1 : getenv("P4D_TEST_FEW") ? few : usual;

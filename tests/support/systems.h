@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Rows of p4d-systems(7): the figure in a paper for a case, and p4d's figure for the same case. Each
- * comparison states its tolerance. Where p4d's figure is outside it, a test checks the reason.
- */
+/* Rows of p4d-systems(7). A row has a paper's figure for a case and p4d's figure for the same case. Each
+ * comparison has a tolerance. If p4d's figure is outside of it, a test checks the reason. */
 #include "support/cost_steps.h"
 
 /*

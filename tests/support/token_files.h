@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A directory for a test's files, and token files in memory. Include after support.h. */
+/* A directory for the files of a test, and token files in memory. Include after support.h. */
 #include <endian.h>
 #include <ftw.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ static inline int make_directory(void **state)
 	return mkdtemp(test_directory) ? 0 : -1;
 }
 
-/* Makes a directory in memory if possible, because tests sync thousands of files. */
+/* Makes the directory, in memory if possible, because tests sync thousands of files. */
 static inline int make_quick_directory(void **state)
 {
 	snprintf(test_directory, sizeof(test_directory), "/dev/shm/p4d-test-XXXXXX");
@@ -53,7 +53,7 @@ static inline int count_files(void)
 	return entries;
 }
 
-/* The path of a file there. It stays valid until four more paths were asked for. */
+/* The path of a file in the test's directory. It is valid until the fourth call after this one. */
 static inline const char *in_directory(const char *name)
 {
 	static char path[4][160];

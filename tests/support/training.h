@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A small training job for tests: its text, its settings, and its layout. Include after support.h. */
+/* A small training job for tests: its text, settings and layout. Include after support.h. */
 #include "request/defaults.h"
 #include "request/layout.h"
 #include "trainer/trainer.h"
@@ -11,7 +11,7 @@ typedef struct training_text {
 	const p4d_layout *layout;
 	p4d_place place;
 	uint64_t vocab;
-	bool documents; /* the text has several documents, and a label that begins a document is ignored */
+	bool documents; /* the text has several documents; labels that begin a document are masked */
 } training_text;
 
 static inline uint32_t training_mixed(uint64_t a, uint64_t b)
@@ -23,10 +23,8 @@ static inline uint32_t training_mixed(uint64_t a, uint64_t b)
 	return (uint32_t)((z ^ z >> 31) >> 32);
 }
 
-/*
- * A text that a model can learn: the next token is mostly a function of the last one. One label in 11 is
- * ignored.
- */
+/* A text that a model can learn, because the next token is mostly a function of the last one. One label in
+ * 11 is masked. */
 static inline int32_t training_token(uint64_t sample, uint64_t position, uint64_t vocab)
 {
 	uint64_t token = training_mixed(sample, 0) % vocab;
@@ -43,7 +41,7 @@ static inline bool training_begins(uint64_t sample, uint64_t position)
 	return position == 0 || training_mixed(sample, position + 5555) % 8 == 0;
 }
 
-/* A token of a pair: first the chosen answer, then the rejected one, then padding. */
+/* A token of a pair's sequence: the chosen answer, the rejected answer, or padding. */
 static inline int32_t training_answer(uint64_t sample, uint64_t position, uint64_t length)
 {
 	const uint64_t half = length / 2 - training_mixed(sample, 4444) % (length / 4);
@@ -93,7 +91,7 @@ static inline int training_source(void *context, uint64_t step, uint32_t micro_b
 	return 0;
 }
 
-/* The layout that these options give for this many ranks of one node. */
+/* Builds the layout for these options and this number of ranks on one node. */
 static inline int training_layout(const char *options, uint64_t ranks, p4d_layout *layout, p4d_error *err)
 {
 	static p4d_request request;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The loss of a model in any layout, compared with the loss on one rank. Include after support.h. */
+/* The losses of a model in any layout, compared with those on one rank. Include after support.h. */
 #include <math.h>
 #include <sys/mman.h>
 
@@ -10,11 +10,11 @@
 
 enum { CURVE_STEPS = 20, VOCAB = 203, SEED = 7, CURVE_PATIENCE_SECONDS = 300 };
 
-/* A warm-up, as in any run. At a constant rate, AdamW's first updates are as large as later ones, though
- * rounding may decide their signs; losses would differ ten times as much. */
+/* The rate rises in a warm-up. At a constant rate, AdamW's first updates would be as large as later ones,
+ * although rounding may decide their signs. Losses would then differ ten times as much. */
 static const float curve_last_rate = 1.5e-3f;
 
-/* A model for tests of something other than the model. */
+/* A model for tests that do not depend on the model. */
 #define TINY "model=custom layers=8 hidden=32 ffn=96 heads=8 head-dim=4 vocab=203 seq-len=32 global-batch=8 "
 /* Both models have 8 heads. */
 #define PLAIN "kv-heads=8 tied=off bias=none qk-norm=off "
@@ -31,7 +31,7 @@ static const shape shapes[] = {
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 typedef struct curve {
-	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss is that of an evaluation */
+	double loss[CURVE_STEPS + 1], norm[CURVE_STEPS]; /* the last loss comes from an evaluation */
 	uint64_t tokens;
 	unsigned steps;
 } curve;
@@ -47,13 +47,11 @@ static inline int curve_setup(void **state)
 	return curve_shared == MAP_FAILED ? -1 : 0;
 }
 
-/* The text has several documents. */
+/* true: the text has several documents. */
 static bool curve_documents;
 
-/*
- * Sets larger initial weights, because the usual ones are so small that attention hardly matters. Norms are
- * 1.
- */
+/* Makes the initial weights larger, because with the usual ones attention hardly matters. Weights of norms
+ * are 1. */
 static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -72,7 +70,8 @@ static inline int curve_strengthen(p4d_trainer *trainer, p4d_error *err)
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* Sets B of new adapters, which is 0 and would add nothing, to values that are the same in every layout. */
+/* Sets B of the adapters to values that are the same in all layouts. B is 0 at first, and the adapters
+ * would then add nothing. */
 static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4d_error *err)
 {
 	const p4d_weights *weights = p4d_trainer_weights(trainer);
@@ -102,7 +101,8 @@ static inline int curve_adapt(p4d_trainer *trainer, const p4d_layout *layout, p4
 	return p4d_trainer_restore(trainer, err);
 }
 
-/* Trains this many steps from new weights, and calls after_first after the first. Rank 0 writes the curve. */
+/* Trains `steps` steps from new weights, and calls after_first after the first step. Rank 0 writes the
+ * curve. */
 static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, unsigned steps, uint32_t rank,
 			      void (*after_first)(void), p4d_error *err)
 {
@@ -136,7 +136,7 @@ static inline int curve_train(p4d_trainer *trainer, const p4d_layout *layout, un
 	return 0;
 }
 
-/* Ranks that train this way in a layout. nodes: the node of each rank; NULL: all on one node. */
+/* Runs `work` on ranks in this layout. nodes: the node of each rank; NULL: all are on one node. */
 static inline curve curve_of(const char *options, uint32_t ranks, const uint32_t *nodes, p4d_layout *layout,
 			     forked_work work)
 {
@@ -164,7 +164,7 @@ static inline double curve_worst(const double *one, const double *other, unsigne
 	return worst;
 }
 
-/* Largest relative differences of losses, and of gradient norms. */
+/* Returns the largest relative difference of losses. *norm: that of gradient norms. */
 static inline double curve_off_by(const curve *one, const curve *other, double *norm)
 {
 	*norm = curve_worst(one->norm, other->norm, one->steps);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks, and how they are laid out: part of a table in test_trainer_layouts.c. */
+/* Numbers of ranks and their layouts. Part of a table in test_trainer_layouts.c. */
 /* one rank */
 {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1"},
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=4 schedule=gpipe recompute=full"},
@@ -107,7 +107,7 @@
     {1, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=activations recompute=mlp"},
     {4, "tp=1 cp=1 pp=4 vpp=1 micro-batch=1 schedule=gpipe offload=activations"},
     {8, "tp=2 cp=2 pp=2 vpp=2 micro-batch=1 schedule=interleaved offload=optimizer,params,activations"},
-    /* the host together with data and context parallelism, shards and slices */
+    /* offloading combined with data and context parallelism, sharding and slices */
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=2 offload=optimizer"},
     {2, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 offload=activations"},
     {4, "tp=1 cp=2 pp=1 vpp=1 micro-batch=1 offload=activations cp-comm=all-gather"},
@@ -152,7 +152,7 @@
     {8, "tp=1 cp=1 pp=4 vpp=2 micro-batch=1 optimizer-sharding=parameters schedule=interleaved"},
     {4, "tp=1 cp=1 pp=2 vpp=1 micro-batch=2 optimizer-sharding=parameters token-slices=2"},
     {8, "tp=2 cp=1 pp=2 vpp=1 micro-batch=1 optimizer-sharding=gradients token-slices=3"},
-    /* sharded over some of the data-parallel ranks, with copies on the others */
+    /* sharded over some of the data-parallel ranks, and replicated over the others */
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2"},
     {4, "tp=1 cp=1 pp=1 vpp=1 micro-batch=1 shard-degree=2 optimizer-sharding=gradients"},
     {4, "tp=1 cp=2 pp=1 vpp=1 micro-batch=1 shard-degree=2 optimizer-sharding=parameters"},

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * A rank with a device that queues operations, and a transport to the other ranks' devices. Use it in the
- * child processes of forked.h.
- */
+/* A rank with a device that queues operations, and with a transport to the devices of other ranks. For the
+ * child processes of forked.h. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -77,7 +75,7 @@ static inline int transports_open_as(transports_rank *r, p4d_world *world, uint3
 	return p4d_comm_transport_open(&r->transport, r->all, &r->device, kind, library, err);
 }
 
-/* Each rank has its own device. */
+/* Opens a device and a transport for this rank. */
 static inline int transports_open(transports_rank *r, p4d_world *world, uint32_t size,
 				  p4d_transport_kind kind, p4d_error *err)
 {

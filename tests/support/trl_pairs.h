@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The pairs of tests/parity/make_dpo.py, and how TRL learns from them. Include after support.h. */
+/* The pairs of tests/parity/make_dpo.py, and TRL's way to learn from them. Include after support.h. */
 #include "support/llama.h"
 #include "trainer/trainer.h"
 
@@ -13,7 +13,7 @@ typedef struct pairs {
 	double reference[PAIR_STEPS][2 * PAIRS];
 } pairs;
 
-/* Writes a prompt and an answer from the beginning of a document on. The prompt has no labels. */
+/* Writes a prompt and an answer at the beginning of a document. The prompt's labels are masked. */
 static inline uint32_t put_answer(uint32_t pair, bool rejected, int32_t *tokens, int32_t *labels)
 {
 	const uint32_t prompt = 3 + llama_mixed(5000 + pair, 0) % 5;

@@ -5,7 +5,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* Reads all weights and states of a checkpoint, as an export does the weights. */
+/* Reads all weights of a checkpoint as an export does, and also all states. */
 static inline int read_whole_checkpoint(const char *path, p4d_error *err)
 {
 	p4d_checkpoint_info info;
