@@ -2,9 +2,9 @@
 /*
  * interleave COUNT [NAME=VALUE...] COMMAND... -- [NAME=VALUE...] COMMAND...
  *
- * Runs two commands in turn, COUNT times each, and prints wall and CPU time of both and their ratio. They run
- * in turn, so that other load on the machine affects both equally. CPU time is more reliable than wall time
- * on a busy machine. The commands' output is discarded. If a command fails, the program ends.
+ * Runs two commands in turn, COUNT times each, so that other load on the machine affects both equally.
+ * Prints wall and CPU time of both and their ratio. CPU time is more reliable than wall time on a busy
+ * machine. The commands' output is discarded. If a command fails, the program ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 typedef struct command {
-	char **env, **argv; /* env: assignments of variables, which end where argv begins */
+	char **env, **argv; /* env: assignments of variables; they end where argv begins */
 	double *wall, *cpu; /* milliseconds */
 } command;
 
@@ -66,7 +66,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Returns the median. */
+/* Prints times and returns their median. */
 static double report(const char *what, double *ms, int count)
 {
 	qsort(ms, (size_t)count, sizeof(*ms), ascending);

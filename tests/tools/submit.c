@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submits held batch jobs through libslurm, as a program does that does not use sbatch or SPANK.
+ * Submits held batch jobs through libslurm, like a program that uses neither sbatch nor SPANK.
  *
  *     submit OPTION...                                          one job; prints its id
  *     submit --clients=4 --count=2000 OPTION... --or OPTION...  this many jobs from this many processes at
@@ -53,7 +53,7 @@ static void fill(job_desc_msg_t *job, kind *k)
 	job->tres_per_node = *k->gres ? k->gres : NULL;
 }
 
-/* Returns the job's id, 0 when it was refused. libslurm prints the messages of a refusal itself. */
+/* Returns the id of the job; 0: slurmctld refused it, and libslurm has printed its message. */
 static uint32_t submit(kind *k, bool quiet)
 {
 	job_desc_msg_t job;
@@ -78,7 +78,7 @@ static void client(kind *kinds, unsigned first, unsigned count, unsigned step, i
 	tally t = {{0}, {0}};
 
 	for (unsigned i = first; i < count; i += step) {
-		/* does not depend on the client's number; otherwise each client would send one kind only */
+		/* does not depend on the client, because otherwise each client would send only one kind */
 		unsigned which = kinds[1].given ? i / step % KINDS : 0;
 		if (submit(&kinds[which], true))
 			t.accepted[which]++;
@@ -114,7 +114,7 @@ static int flood(kind *kinds, unsigned clients, unsigned count)
 			client(kinds, c, count, clients, pipes[1]);
 	}
 	close(pipes[1]);
-	/* the result is shorter than PIPE_BUF, so it is read as a whole */
+	/* a result is shorter than PIPE_BUF, so a read gets a whole one */
 	while (read(pipes[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
 		for (int k = 0; k < KINDS; k++) {
 			sum.accepted[k] += t.accepted[k];

@@ -2,11 +2,11 @@
 /*
  * agree [--seed=N] [--first=N] [--count=N]
  *
- * Generates jobs, with random options on the command line, in #SBATCH lines and in the environment. Submits
- * each (held) with sbatch, judges it with `p4d check`, and compares the verdict, the codes and the completed
- * plan. If a job is refused, it applies the fix. If both disagree about a job, it makes the job as small as
- * possible and prints it. The seed and the number of a job determine the job. Works in the current folder,
- * where `hosts` is a list of nodes; sites keep plans with `admin_comment = plan`.
+ * Generates jobs with random options on the command line, in #SBATCH lines and in the environment. Submits
+ * each job (held) with sbatch, runs `p4d check` on it, and compares verdict, codes and completed plan. If
+ * a job is refused, agree applies the fix. If sbatch and `p4d check` disagree about a job, agree makes the
+ * job as small as possible and prints it. The seed and the number of a job determine the job. Works in the
+ * current folder, where `hosts` is a list of nodes; sites keep plans with `admin_comment = plan`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ typedef enum difference {
 	VERDICT,
 	CODES,
 	PLAN,
-	ERROR_LINE, /* sbatch printed "error" for a job that passed, which other tools treat as a failure */
+	ERROR_LINE, /* sbatch printed "error" although the job passed; other tools would take this for a
+		     * failure */
 	FIX,
 } difference;
 
@@ -55,7 +56,7 @@ static difference compare(const job *j, trial *t)
 		return BY_SLURM;
 	if (t->did.refused != t->said.refused)
 		return VERDICT;
-	/* sbatch stops at the first component that is refused */
+	/* sbatch reports only the first component that is refused */
 	if (!(t->did.refused && j->components > 1) &&
 	    memcmp(t->did.codes, t->said.codes, sizeof(t->did.codes)) != 0)
 		return CODES;
@@ -65,7 +66,7 @@ static difference compare(const job *j, trial *t)
 	return !t->did.refused && strstr(t->sbatch.err, "error") ? ERROR_LINE : AGREED;
 }
 
-/* Applies the fix of a refused job. A fix may lead to another one. */
+/* Applies the fix of a refused job. The fixed job may have another fix. */
 static difference paste_fixes(job *fixed, trial *t)
 {
 	for (int tries = 0; tries < 6 && t->did.refused && !t->did.by_slurm; tries++) {
@@ -86,7 +87,7 @@ static difference try(const job *j, trial *t)
 	return d == AGREED && t->did.refused && j->components == 1 ? paste_fixes(&fixed, t) : d;
 }
 
-/* Removes what the disagreement does not need. */
+/* Removes the parts of a job without which sbatch and p4d still disagree. */
 static void shrink(job *j, difference wanted, trial *t)
 {
 	job smaller;

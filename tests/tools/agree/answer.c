@@ -125,7 +125,7 @@ static void of_component(struct json_object *answer, unsigned component, verdict
 {
 	struct json_object *messages = json_object_object_get(answer, "messages");
 	bool told = strcmp(member(answer, "mode"), "observe") != 0;
-	unsigned lines = 0; /* lines of messages, of which sbatch prints P4D_VERDICT_LINES at most */
+	unsigned lines = 0; /* number of message lines; sbatch prints at most P4D_VERDICT_LINES of them */
 
 	v->refused |=
 	    !strcmp(member(answer, "verdict"), "reject") || !strcmp(member(answer, "verdict"), "error");

@@ -124,7 +124,7 @@ static const aspect body[] = {
     {6, {"#SBATCH --nodes=4", "#SBATCH --p4d-tp=1", "#SBATCH --gpus-per-node=2"}},
 };
 
-/* Scripts that have Megatron-LM's arguments: a line for each of these aspects; then the command. */
+/* Scripts with Megatron-LM's arguments. Each aspect is a line, and then comes the command. */
 static const aspect megatron[] = {
     {96,
      {"A=\"$A --num-layers 40 --hidden-size 5120 --ffn-hidden-size 13824 --num-attention-heads 40\"",
@@ -163,7 +163,7 @@ static const aspect megatron[] = {
       "srun python pretrain_gpt.py $A", "srun python pretrain_gpt.py $A $P4D_MEGATRON_ARGS"}},
 };
 
-/* Programs on transformers and PyTorch: their arguments, then the command. */
+/* Arguments of programs on transformers and PyTorch, and then the command. */
 static const aspect program[] = {
     {97,
      {"A=\"$A --model_name_or_path Qwen/Qwen2.5-7B\"",

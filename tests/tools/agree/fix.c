@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The piece of the job that is this line of the script. */
+/* The piece of the job that is line `number` of the script. */
 static piece *line_of(job *j, unsigned long number)
 {
 	unsigned long line = 1;
@@ -21,7 +21,7 @@ static piece *line_of(job *j, unsigned long number)
 	return NULL;
 }
 
-/* Replaces a flag and its values in a line; instead NULL: removes it. */
+/* Replaces a flag and its values in a line. If instead is NULL, removes them. */
 static bool replace_flag(piece *p, const char *flag, const char *instead)
 {
 	char text[sizeof(p->text)];
@@ -37,10 +37,8 @@ static bool replace_flag(piece *p, const char *flag, const char *instead)
 	return length < (int)sizeof(text);
 }
 
-/*
- * Applies one change: "job.sh:5: --tensor-model-parallel-size 8", "job.sh:5: without --sequence-parallel",
- * "job.sh:9: add --bf16".
- */
+/* Applies one change, such as "job.sh:5: --tensor-model-parallel-size 8", "job.sh:5: without
+ * --sequence-parallel" or "job.sh:9: add --bf16". */
 static bool change_script(job *j, const char *change)
 {
 	const char *what = strstr(change, ": ");

@@ -3,8 +3,6 @@
 
 #include "job.h"
 
-/*
- * Applies a fix: options, and changes of the script's lines, each after "; ". False: there is nothing to
- * apply.
- */
+/* Applies a fix. It has options and, after each "; ", a change of a line of the script. Returns false if
+ * there is nothing to apply. */
 bool paste(job *fixed, const char *fix);

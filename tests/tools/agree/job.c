@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the parts of a job: random options and lines, and the places where sbatch finds them. */
+/* Makes a job from random options and lines, and puts them into the places where sbatch reads them. */
 #include "job.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #include "aspects.h"
 
-/* Other spellings of options, and variables from which sbatch takes them. */
+/* Other spellings of sbatch's options, and sbatch's variables for them. */
 static const struct {
 	const char *option;
 	char letter;
@@ -67,7 +67,7 @@ void add_piece(job *j, place where, unsigned component, const char *text, size_t
 	j->pieces++;
 }
 
-/* Rewrites --NAME=VALUE as VARIABLE=VALUE. False if sbatch has no variable for it. */
+/* Rewrites --NAME=VALUE as VARIABLE=VALUE. Returns false if sbatch has no such variable. */
 static bool to_variable(piece *p)
 {
 	char text[sizeof(p->text)];
@@ -107,7 +107,7 @@ static void to_letter(piece *p)
 		}
 }
 
-/* Adds an aspect in one way: its options separately, each in its own place. */
+/* Adds an aspect in one of its ways. Each of its options goes to a place of its own. */
 static void add_options(job *j, unsigned component, const char *way)
 {
 	while (way) {

@@ -22,12 +22,12 @@ typedef struct job {
 	source source;
 	char *script; /* path of the script; NULL: job.sh */
 	unsigned components;
-	bool typed_colon; /* components are separated by ":" on the command line, not by #SBATCH hetjob */
+	bool typed_colon; /* true: ":" separates components on the command line; false: #SBATCH hetjob does */
 	unsigned pieces;
 	piece piece[MAX_PIECES];
 } job;
 
-/* The seed and the number of a job determine what `generate` makes. */
+/* seed_job sets the seed and the number of a job. They determine the job that `generate` makes. */
 void seed_job(uint64_t seed, uint64_t number);
 void generate(job *j);
 
@@ -37,6 +37,6 @@ void add_piece(job *j, place where, unsigned component, const char *text, size_t
 /* Writes job.sh in the current folder. */
 void write_script(const job *j);
 
-/* Appends the job's options to words, whose first `at` entries are the command (such as "sbatch"), and a
- * NULL. buffer receives the text of --wrap. */
+/* Appends the job's options and a NULL to words, whose first `at` entries are the command, such as
+ * "sbatch". buffer holds the text of --wrap. */
 void command_line(const job *j, char **words, unsigned at, char *buffer, size_t size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes jobs of five frameworks on sites of different sizes; many of the jobs do not fit. */
+/* Makes jobs of five frameworks for sites of different sizes. Many of the jobs do not fit. */
 #include "cases.h"
 
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static const char *launcher(const sizes *s, char buf[200])
 	return buf;
 }
 
-/* Arguments of the Trainer that all of its programs have. */
+/* The arguments that all programs of the Trainer have. */
 static const char *trainer(const sizes *s, char buf[400])
 {
 	snprintf(buf, 400,

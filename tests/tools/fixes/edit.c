@@ -66,7 +66,8 @@ static bool ends_with(const char *name, const char *ending)
 	return length > of && !strcmp(name + length - of, ending);
 }
 
-/* Where a word begins in a line: "--x" followed by a blank, "=" or the end; NULL: it is not there. */
+/* The beginning of a word in a line: "--x" before a blank, "=" or the end. NULL: the line does not have
+ * it. */
 static char *word_in(char *line, const char *word, size_t length)
 {
 	char *const end = line + line_length(line);
@@ -78,7 +79,7 @@ static char *word_in(char *line, const char *word, size_t length)
 	return NULL;
 }
 
-/* Whether a word begins another option, or is the program after its launcher's options. */
+/* Whether a word is not a value: it is another option, or the program that a launcher starts. */
 static bool is_no_value(const char *word)
 {
 	const size_t length = strcspn(word, " \t\n");
@@ -87,7 +88,7 @@ static bool is_no_value(const char *word)
 	       (length > 3 && !strncmp(word + length - 3, ".py", 3));
 }
 
-/* The length of the flag at `at` with its values, as a shell divides words. */
+/* The length of the flag at `at` and its values, with words as a shell divides them. */
 static size_t argument_length(const char *at)
 {
 	const char *end = at + strcspn(at, " \t\n");
@@ -101,7 +102,7 @@ static size_t argument_length(const char *at)
 	}
 }
 
-/* The end of the last word of a command's line, before a backslash. */
+/* The end of the last word of a command's line, which may be followed by a backslash. */
 static char *end_of_command(char *line)
 {
 	char *end = line + line_length(line);
@@ -148,7 +149,8 @@ static bool change_command(text *t, char *line, const char *what)
 		return replace(t, at, length, "");
 	}
 	char *at = word_in(line, what, word);
-	/* NAME=VALUE goes before what a configuration says that the program brings along */
+	/* a program with a configuration also takes NAME=VALUE as an argument, which overrides the
+	 * configuration */
 	if (!at && what[word] == '=' && *what != '-')
 		return add_to_command(t, line, what);
 	return at && replace(t, at, argument_length(at), what);
@@ -175,7 +177,7 @@ static bool change_configuration(text *t, char *line, const char *what)
 	return replace(t, line + indent, line_length(line + indent), what);
 }
 
-/* Replaces the value in a line of JSON by "key": value; add: inserts it after the line. */
+/* Replaces a value in a line of JSON by "key": value. add: inserts this as a line after the line. */
 static bool change_json(text *t, char *line, const char *what)
 {
 	char key[80];
@@ -190,7 +192,7 @@ static bool change_json(text *t, char *line, const char *what)
 	return replace(t, at, strcspn(at, ",}\n"), what);
 }
 
-/* Handles "in FILE: WHAT": finds where such a value belongs. */
+/* Applies "in FILE: WHAT": finds the place in the file where such a value belongs. */
 static bool put_into(const char *file, const char *what, char *why, size_t room)
 {
 	text t;
@@ -254,10 +256,8 @@ static bool change(const char *item, char *why, size_t room)
 	       store(file, &t);
 }
 
-/*
- * The order of changes: first those that move no line, then new lines, the last line first, then changes
- * without a line.
- */
+/* The order of changes. First come changes that move no line. Then come new lines, the last line first,
+ * and then changes without a line number. */
 static unsigned long order_of(const char *item)
 {
 	const char *colon = strstr(item, ": "),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests fixes: generates jobs, lets `p4d check` judge them, applies the fix of each refusal, and lets `p4d
- * check` judge again.
+ * Tests fixes: generates jobs and runs `p4d check` on them. If p4d refuses a job, applies the fix and runs
+ * `p4d check` again.
  *
  *     fixes [--seed=N] [--first=I] [--count=N] [--refusals=N] [--keep]
  *
- * A fix has to be accepted, to keep what is trained, and to be judged as the options that p4d reads from the
- * edited script. Ends with status 1 if one is not. --refusals: stops after so many with a fix. --keep: files
- * of the last case stay in `case`.
+ * After a fix, p4d must accept the job, the job must train the same model on the same data, and p4d must
+ * predict the memory of the options in the edited script. If this fails for a job, the exit status is 1.
+ * --refusals=N: stops after N refusals with a fix. --keep: keeps the files of the last case in `case`.
  */
 #include <json-c/json.h>
 #include <math.h>
@@ -28,8 +28,8 @@ typedef struct verdict {
 	double fraction;
 	uint64_t device_bytes;
 	int64_t nodes, gpus_per_node, seq_len, global_batch;
-	char text[600], fix[600]; /* text and fix of the message that has a fix */
-	char trained[300];        /* the values of the plan that a fix may not change */
+	char text[600], fix[600]; /* text and fix of the first message with a fix */
+	char trained[300];        /* values of the plan that a fix must not change */
 } verdict;
 
 static const char *output_of(const char *command)
@@ -58,7 +58,7 @@ static const char *string_of(struct json_object *of, const char *key)
 	return text ? text : "";
 }
 
-/* Whether a code says that the job does not fit, or has no valid layout. */
+/* Whether a message with this code says that the job does not fit, or that it has no valid layout. */
 static bool says_no(const char *code, const char *text)
 {
 	static const char *const codes[] = {"P4D121", "P4D033", "P4D045", "P4D046", "P4D123"};
@@ -85,7 +85,8 @@ static void take_messages(struct json_object *list, verdict *v)
 	}
 }
 
-/* Stores the part of a plan that no fix may change: everything but the layout, the GPUs and the sharding. */
+/* Stores the part of a plan that a fix must not change: all values except the layout, the GPUs and the
+ * sharding. */
 static void take_trained(const char *plan, verdict *v)
 {
 	static const char *const keys[] = {"model",     "seq-len", "global-batch", "precision", "finetune",
@@ -94,7 +95,8 @@ static void take_trained(const char *plan, verdict *v)
 
 	v->trained[0] = '\0';
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-		/* values that nobody typed are p4d's assumptions; an engine does not train with a length */
+		/* values that nobody typed are p4d's assumptions; for an engine, the sequence length is
+		 * not trained with */
 		snprintf(key, sizeof(key), ":%s=", keys[i]);
 		const char *at = strstr(plan, key);
 		const char *origin = at ? at + strcspn(at, "@") : "";
@@ -161,7 +163,7 @@ static void report(uint64_t number, const test_case *c, const verdict *before, c
 	       c->site->name, what, *why ? ": " : "", why, c->options, before->text, before->fix);
 }
 
-/* Tries a fix. NULL: it works; otherwise what is wrong. */
+/* Tries a fix. NULL: it works; otherwise the text says what is wrong. */
 static const char *try_fix(test_case *c, const verdict *before, char *why, size_t room)
 {
 	char options[1600];
@@ -177,7 +179,7 @@ static const char *try_fix(test_case *c, const verdict *before, char *why, size_
 		return "pasted, it is not judged any more";
 	if (!after.fits)
 		return "pasted, it is refused again";
-	/* a job that only gets advice has no plan */
+	/* a job that only gets advice has no plan line */
 	if (before->trained[0] && after.trained[0] && strcmp(before->trained, after.trained) != 0) {
 		snprintf(why, room, "%s, then %s", before->trained, after.trained);
 		return "it trains something else";

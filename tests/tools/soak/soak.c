@@ -2,21 +2,20 @@
 /*
  * soak-client --seed=N --first=N --step=N --count=N [--only=accepted|refused]
  *
- * A client of tests/cluster/soak.sh: submits the jobs first, first + step, ... below count, each of a random
- * kind. It repeats a submission until slurmctld answers, and prints the result of each together with p4d
- * check's answer. Works in the current folder. A line for each answer:
+ * A client of tests/cluster/soak.sh. It submits the jobs with numbers first, first + step, ... below
+ * count, each of a random kind, in the current folder. It repeats a submission until slurmctld answers. It
+ * compares the answer with that of `p4d check`, and prints a line:
  *
  *     MILLISECONDS KIND NAME accepted|refused|by-slurm|lost CODE STATE [WHAT IS WRONG]
  *
- * STATE: strict if p4d.conf was good all the time, loose if sbatch may have seen a bad one. Environment:
- * SOAK_FITS and SOAK_LARGE are plans, SOAK_EPOCH a file that ends with "good" while p4d.conf is, and changes
- * with each edit, SOAK_CHECK the p4d.conf for `p4d check`. The file ../scripts lists job scripts, ../program
- * was rehearsed.
+ * STATE is strict if p4d.conf was valid all the time, and loose if sbatch may have seen an invalid one.
+ * Environment: SOAK_FITS and SOAK_LARGE are plans. SOAK_EPOCH is a file that changes with each edit of
+ * p4d.conf, and ends with "good" while p4d.conf is valid. SOAK_CHECK is the p4d.conf for `p4d check`. The
+ * file ../scripts lists job scripts, and ../program is a rehearsed program.
  *
- * With --only, the client leaves out jobs for which p4d check has the other verdict, and cancels no job. With
- * --only=accepted it updates none either, so that a Slurm without p4d gets the same jobs as one with p4d.
- * With
- * --only=refused slurmctld's queue stays as it is: each update must be refused.
+ * With --only, the client leaves out jobs for which `p4d check` gives the other verdict, and cancels no
+ * job. With --only=accepted, it also updates no job, so that a Slurm without p4d gets the same jobs as a
+ * Slurm with p4d. With --only=refused, all updates must be refused, so slurmctld's queue does not change.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static const char refusal[] = "Invalid generic resource";
 
 enum { NOTES = 100, LATE_MS = 400, EPOCH = 64, TRIES = 400, MOST_SCRIPTS = 1024, SLOTS = 64 };
 
-/* How many of a hundred jobs are of each kind. */
+/* Kinds of jobs, with the number of each kind in a hundred jobs. */
 typedef enum kind {
 	GENERATED,
 	SCRIPT,
@@ -57,7 +56,7 @@ static const struct {
 static enum { ANY, ACCEPTED, REFUSED } only;
 static char *scripts[MOST_SCRIPTS];
 static size_t script_count;
-/* Jobs submitted through libslurm and accepted, which are later updated and cancelled. */
+/* Ids of accepted jobs that were submitted through libslurm. They are updated and cancelled later. */
 static uint32_t held[SLOTS];
 static char held_name[SLOTS][32];
 
@@ -77,10 +76,8 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/*
- * The time when the last submission began. slurmctld cannot have got the job earlier, and it may have died
- * before the client got its answer.
- */
+/* The time when the last submission began. slurmctld cannot have got the job before this time. If it dies,
+ * it may do so before the client gets an answer. */
 static uint64_t submitted_ms;
 
 static void print(kind of, const char *name, const char *outcome, const char *code, const char *state,
@@ -129,7 +126,7 @@ static const char *state_of(const char *before)
 	return strstr(before, "good") && !strcmp(before, after) ? "strict" : "loose";
 }
 
-/* The lowest code in a verdict; 0: there is none. Codes that refuse have lower numbers than all others. */
+/* The lowest code of a verdict; 0: no code. Codes of refusals are lower than all other codes. */
 static unsigned first_code(const verdict *v)
 {
 	for (unsigned i = 1; i < sizeof(v->codes); i++)
@@ -144,7 +141,7 @@ static const char *code_of(const verdict *v, char text[8])
 	return text;
 }
 
-/* Gives the job this name instead of others that it has. */
+/* Gives the job this name, and removes other names that it has. */
 static void name_job(job *j, const char *name)
 {
 	unsigned kept = 0;
@@ -176,7 +173,7 @@ static const char *compare(const verdict *did, const verdict *said, const char *
 	return wrong;
 }
 
-/* Adds the words of the command, for finding the cause. */
+/* Adds the words of the command to the text, to help find the cause. */
 static void add_words(const job *j, char *text, size_t size)
 {
 	static const char *const where[] = {
@@ -188,7 +185,7 @@ static void add_words(const job *j, char *text, size_t size)
 					 i ? ";" : " of:", where[j->piece[i].place], j->piece[i].text);
 }
 
-/* Whether --only leaves out a job for which p4d check has this verdict. */
+/* Whether --only leaves out a job with this verdict of `p4d check`. */
 static bool is_left_out(bool refused)
 {
 	return only == (refused ? ACCEPTED : REFUSED);
@@ -222,7 +219,7 @@ static void submit_by_sbatch(kind of, job *j, const char *name)
 	/* sbatch does not print slurmctld's text for a job with components */
 	did.by_slurm =
 	    did.by_slurm && !(said.refused && strstr(a.err, "submission failed") && strstr(a.err, refusal));
-	/* slurmctld's own refusal may follow advice from p4d */
+	/* p4d only advised, and then slurmctld refused the job for another reason */
 	did.by_slurm =
 	    did.by_slurm || (did.refused && strstr(a.err, "submission failed") && !strstr(a.err, refusal));
 	/* codes from NOTES on are warnings: Slurm itself refused the job, such as for unknown nodes */
@@ -272,10 +269,8 @@ static void submit_generated(const char *name, uint64_t seed, uint64_t number)
 	submit_by_sbatch(GENERATED, &j, name);
 }
 
-/*
- * Submits a plan in the environment, like a program that does not use sbatch. Returns the job's id; 0: it was
- * refused, see *code.
- */
+/* Submits a job with a plan in its environment, like a program that does not use sbatch. Returns the id of
+ * the job; 0: it was refused, for the reason in *code. */
 static uint32_t submit_plan(const char *name, const char *plan, const char **words)
 {
 	char *environment[] = {"PATH=/usr/bin:/bin", NULL, NULL}, variable[PLAN_MAX + 16];
@@ -337,8 +332,8 @@ static void submit_by_libslurm(kind of, const char *name, uint64_t number)
 	}
 }
 
-/* The name of one of these jobs that still exists; 0: it does not, or another job has its number. With
- * --only=refused it can be picked again. */
+/* Picks one of the held jobs. Returns 0 if it no longer exists or its id belongs to another job. With
+ * --only=refused, the same job can be picked again. */
 static uint32_t pick(uint64_t number, char name[32])
 {
 	for (unsigned i = 0; i < SLOTS; i++) {
@@ -358,7 +353,7 @@ static uint32_t pick(uint64_t number, char name[32])
 	return 0;
 }
 
-/* Updates a job: its time limit, which does not concern p4d; or its partition, to one with smaller GPUs. */
+/* Updates a job: either its time limit, which p4d ignores, or its partition, to one with smaller GPUs. */
 static void update_job(uint64_t number)
 {
 	char name[32];
@@ -394,7 +389,7 @@ static void cancel_job(uint64_t number)
 	const uint64_t since = now_ms();
 
 	if (id && P4D_KILL_JOB(id, SIGKILL) == SLURM_SUCCESS)
-		/* if slurmctld was away, it may have given the number to another job */
+		/* slurmctld may have restarted and given the id to another job */
 		print(CANCELLED, name, "cancelled", now_ms() - since > LATE_MS ? "late" : "-", "strict", "");
 }
 
@@ -420,7 +415,7 @@ static void take_job(uint64_t seed, uint64_t number)
 	case REHEARSED:
 		submit_rehearsed(name, chance);
 		break;
-	case UPDATED: /* also submits a job, so that each number is a submission */
+	case UPDATED: /* also submits a job, so that each number stands for one submission */
 		update_job(chance);
 		submit_by_libslurm(PLANNED, name, chance);
 		break;
