@@ -22,9 +22,9 @@ static p4d_tape_tensor adapter(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t i
 }
 
 /*
- * A matmul with a quantized weight keeps its input, with 4 bytes per element. This is the difference between
- * LitGPT's published recipes with and without bitsandbytes 0.42. first: no earlier matmul has kept this
- * input.
+ * A matmul with a quantized weight keeps its input, with 4 bytes per element. p4d derived this from LitGPT's
+ * published recipes, by comparing those with bitsandbytes 0.42 and those without it. first: no earlier matmul
+ * has kept this input.
  */
 static p4d_tape_tensor linear(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out, bool first)
 {

@@ -9,12 +9,12 @@
 #include "request/routing.h"
 
 /*
- * Peak of the forward pass on top of saved tensors. Variables hold the copies of tokens, and received tokens
- * that are not themselves the experts' input, until the end of the layer (MoELayer.forward). Gathered tokens
- * are in a buffer that stays. In addition there are, one after another: the experts' results, as computed and
- * sorted back, before a reduce-scatter over etp; the results that are sent back; their sum. With other
- * dispatchers than all-to-all, results are first summed for all received tokens, and then exchanged. The
- * shared experts' result exists from the beginning.
+ * Peak of the forward pass on top of saved tensors. Until the end of the layer, variables refer to the copies
+ * of tokens, and to received tokens unless these are themselves the experts' input (MoELayer.forward).
+ * Gathered tokens are in a permanent buffer. In addition there are, one after another: the experts' results,
+ * as computed and sorted back, before a reduce-scatter over etp; the results that are sent back; their sum.
+ * Dispatchers other than all-to-all first sum the results of each received token, and then exchange the sums.
+ * The shared experts' result exists from the beginning.
  */
 static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -48,7 +48,8 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 
 /*
  * Peak of the backward pass: gradients of the results as returned, received, gathered and sorted; the
- * gradient of the second matmul; the gradient of the activation, whose result is free by then.
+ * gradient of the second matmul; the gradient of the activation function. The activation function's result is
+ * free by then.
  */
 static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -78,7 +79,9 @@ static p4d_wide backward_of_experts(const p4d_layout *l, const p4d_megatron_size
 static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	const p4d_wide Q = l->heads / l->tp * (l->head_dim + l->rope_dim);
-	/* with recomputation: queries, keys and values; tensors that a ring keeps; the norm's result */
+	/*
+	 * with recomputation: queries, keys and values; the tensors that a ring keeps; the result of the norm
+	 */
 	const bool ring = p4d_megatron__again(l, P4D_MODULE_MLA_UP) &&
 			  p4d_megatron__again(l, P4D_MODULE_CORE_ATTENTION) && l->cp > 1;
 	const p4d_wide more =
@@ -91,8 +94,9 @@ static p4d_wide backward_of_latent(const p4d_layout *l, const p4d_megatron_sizes
 }
 
 /*
- * The dispatcher of a layer keeps its last probabilities until the layer's next forward pass. If these were
- * recomputed, it also keeps the checkpoint's detached input and that input's gradient.
+ * The dispatcher of a layer keeps its last probabilities until the layer's next forward pass. If the layer or
+ * its experts are recomputed, the dispatcher also keeps the checkpoint's detached input and the gradient of
+ * this input.
  */
 static uint64_t layers_left(const p4d_rows *rows)
 {

@@ -55,9 +55,10 @@ static void add(p4d_rows *rows, const char *name, const char *shard, p4d_wide el
 }
 
 /*
- * Peaks of captured backward passes, which share the free memory of the pool. In the feed-forward part: its
- * own peak. In attention: the gradients of its result, of queries, keys and values, and fp32 sums of the
- * queries' gradients. In addition, the gradients that graphs receive and return.
+ * Peaks of captured backward passes, which share the free memory of the pool. A graph of the feed-forward
+ * part needs the peak of this part. A graph of attention needs the gradients of attention's result, of
+ * queries, keys and values, and fp32 sums of the queries' gradients. Added to this are the gradients that
+ * graphs receive and return.
  */
 static p4d_wide widest(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -77,7 +78,7 @@ void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
 		return;
 	add(rows, "graphs.passes", ACROSS, widest(rows, z) + 2 * narrow);
 	if (l->megatron.graphs ==
-	    P4D_GRAPHS_LAYERS) /* the graph's result is copied into the next layer's input */
+	    P4D_GRAPHS_LAYERS) /* the graph's result is copied into the next layer's input tensor */
 		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
 	else if (l->megatron.graphs ==
 		 P4D_GRAPHS_MLP) /* the input of a chunk's first layer, which no graph has made */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Megatron-LM: the tensors that layers save, each with a row of its own, where a tape would give one sum.
- * CUDA graphs capture some rows, recomputation drops some, and the allocator is simulated with them. Derived
+ * Megatron-LM: the tensors that layers save. Each tensor has a row, because CUDA graphs capture some of them,
+ * recomputation drops some, and the allocator is simulated with them. A tape would give only one sum. Derived
  * from the code of Megatron-Core 0.16.1 (transformer/attention.py, multi_latent_attention.py, moe).
  */
 #include "framework/megatron_memory.h"
@@ -105,9 +105,9 @@ static kept_layers alive_of(p4d_rows *rows, const p4d_megatron_again *r, const p
 /* ---- attention ---- */
 
 /*
- * Latent attention saves: the result of the norm, which is the input of both matmuls to lower ranks; their
- * results, and the norms of these; queries, keys and values, with the rotated part of a key copied to every
- * head; the output.
+ * Latent attention saves: the result of the norm, which is the input of both matmuls to lower ranks; the
+ * results of these matmuls, and their norms; queries, keys and values, with the rotated part of a key copied
+ * to every head; the output.
  */
 static void keep_latent(const kept_layers *k, const p4d_megatron_sizes *z)
 {
@@ -182,8 +182,8 @@ static void keep_attention(const kept_layers *k, const p4d_megatron_sizes *z)
 		keep(k, HEADS, n, "layer.qk_statistics", ACROSS, P4D_DT_FP32,
 		     t * l->norm_tensors * (heads + p4d_rank_kv_heads(l)));
 	}
-	if (l->architecture
-		->gated_attention) /* the gates, and attention's result before the multiplication with them */
+	if (l->architecture->gated_attention) /* the gates, and attention's result before it is multiplied by
+						 the gates */
 		keep(k, HEADS, n, "layer.gates", ACROSS, dtype, t * 2 * z->A);
 	if (core)
 		keep(k, HEADS, n, "layer.product", ACROSS, dtype, t * p4d_megatron__product(l, z));
@@ -302,7 +302,7 @@ static void keep_layers(const kept_layers *k, const p4d_megatron_sizes *z)
 		keep_experts(k, z);
 }
 
-/* Rows of experts that are recomputed in the backward pass, where the recomputed result exists. */
+/* Rows of experts that are recomputed: during the backward pass, the recomputed result also exists. */
 static void keep_experts_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
 	const kept_layers second = {rows, AGAIN, 1, 1};
@@ -316,8 +316,8 @@ static void keep_experts_again(p4d_rows *rows, const p4d_megatron_sizes *z)
  * Layers for multi-token prediction. Their tensors exist once, because the last stage runs a micro-batch
  * backward immediately. Each layer saves the embedding of the shifted tokens, the results of both norms as
  * one tensor (the matmul's input) and, with tp, all of that matmul's result, a part of which is the layer's
- * input. With recomputation it saves only the first of these. In addition, the input and the result of the
- * model's last norm are saved here instead of in the head.
+ * input. With recomputation it saves only the embedding. This function also adds the input and the result of
+ * the model's last norm, which the head then does not save.
  */
 static void keep_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 {
@@ -348,7 +348,7 @@ static void keep_modules_again(p4d_rows *rows, const p4d_megatron_sizes *z)
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.norm", ALONG, P4D_PART_ACTIVATIONS,
 				  TWICE * narrow);
 	if (p4d_megatron__again(l, P4D_MODULE_MLP) &&
-	    !with) { /* with experts this is left out, because their gradients need more */
+	    !with) { /* not added with experts, because the gradients of experts need more memory */
 		p4d_megatron_held(rows, P4D_AT_BACKWARD_FFN, "again.output", ALONG, P4D_PART_ACTIVATIONS,
 				  narrow);
 		keep_dense(&second, z, 1);

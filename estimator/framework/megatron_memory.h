@@ -60,9 +60,11 @@ typedef struct p4d_megatron_sizes {
 			       * (counted as 16 bits) */
 	p4d_wide ffn;         /* columns that the feed-forward part saves, including its residual */
 	bool mixed;           /* layers have experts or latent attention (megatron_experts.c) */
-	/* For mixed layers. forward, backward, attention: peaks of the passes on top of saved activations;
-	 * attention does not count memory that was certainly freed before. left: memory that stays allocated
-	 * after the passes of all layers */
+	/*
+	 * For mixed layers. forward, backward, attention: peaks of the passes on top of saved activations;
+	 * attention: of the backward pass of latent attention (0 without it), not counting memory that is
+	 * certainly free by then. left: memory that stays allocated after the passes of all layers
+	 */
 	p4d_wide forward, backward, attention, left;
 	p4d_wide ffn_forward, ffn_backward; /* the same peaks for a feed-forward part without experts */
 	/* Filled by p4d_megatron__layers, in elements. again: what a group of recomputed layers holds,
@@ -102,8 +104,8 @@ p4d_megatron_widths p4d_megatron__widths(const p4d_layout *layout);
 void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
 
 /*
- * For hybrid models. These functions add rows: for one tensor that `blocks` blocks save; for all tensors that
- * attention blocks save; for all tensors that experts save.
+ * For hybrid models. In this order, the functions add the row of one tensor that `blocks` blocks save, the
+ * rows of all tensors that attention blocks save, and the rows of all tensors that experts save.
  */
 void p4d_megatron__keep_blocks(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype,
 			       uint64_t blocks, p4d_wide elements);
@@ -131,9 +133,7 @@ void p4d_megatron__libraries(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 /* Fills ffn_forward and ffn_backward (megatron_states.c). */
 void p4d_megatron__size_ffn(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 
-/*
- * Like the functions for experts, for hybrid models, in which a layer is a single block (megatron_states.c).
- */
+/* Sizes and rows of hybrid models, in which a layer is a single block (megatron_states.c). */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *sizes);
 void p4d_megatron__state_layers(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 
@@ -145,9 +145,9 @@ typedef enum p4d_megatron_group { INPUT, NORM, HEADS, STATISTICS, MIDDLE, FFN } 
 void p4d_megatron__captured(p4d_rows *rows, p4d_megatron_group group, p4d_tensor *row);
 void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *sizes);
 /*
- * Unfused attention (megatron_unfused.c). saved, forward, backward: bytes per query-key pair of a head that a
- * layer saves, and that its passes need in addition. pairs: of all heads of the rank. mask: bytes of the
- * causal mask.
+ * Unfused attention (megatron_unfused.c). saved: bytes that a layer saves for each query-key pair of a head.
+ * forward, backward: bytes per pair that the passes need in addition. pairs: number of pairs of all heads of
+ * the rank. mask: bytes of the causal mask.
  */
 typedef struct p4d_megatron_scores {
 	unsigned saved, forward, backward;
@@ -165,8 +165,8 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 /* The data loader's attention mask (megatron_mask.c). Call it after the slots have their rows. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
 /*
- * Bytes that the slots hold for one micro-batch (p4d_megatron__slot_bytes). The next function: the number of
- * narrow tensors that the schedule keeps in addition (megatron_passes.c).
+ * Bytes that the slots hold for one micro-batch (p4d_megatron__slot_bytes). p4d_megatron__inputs_held: number
+ * of hidden states, each of this rank's tokens, that the schedule keeps in addition (megatron_passes.c).
  */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);

@@ -54,9 +54,9 @@ static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *
 /*
  * Memory of attention with context parallelism in addition to what it saves. All-gather, backward: keys and
  * values of all ranks, and their gradients in two steps and reordered. Ring, forward: buffers for the keys
- * and values of all ranks, and the results of all steps; these are complete only on the last rank, which
- * attends to all keys. Ranks that exchange heads have fewer columns in proportion to their additional tokens,
- * and fewer steps.
+ * and values of all ranks, and the results of all steps. These results are complete only on the last rank,
+ * which attends to all keys. Ranks that exchange heads have more tokens and proportionally fewer columns, and
+ * fewer steps.
  */
 static p4d_wide exchange(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
@@ -115,9 +115,9 @@ static void add_further(p4d_rows *rows, const p4d_megatron_sizes *z)
 /*
  * Tensors left by the layers' dispatchers (megatron_experts.c, layers_left) while other layers run backward.
  * In the backward pass of the first recomputed layer, every later layer has one tensor more than its group
- * kept; one of these is the gradient of the last result, and the schedule keeps the gradient that was
- * received. Recomputed experts leave pairs of tensors of the chunk whose backward pass is over; in the first
- * half of the stages the schedule refers to the last pair.
+ * kept. One of these tensors is the gradient of the last result, and the schedule keeps the gradient that was
+ * received. If only experts are recomputed, the chunk whose backward pass is over leaves pairs of tensors. In
+ * the first half of the stages, the schedule refers to the last pair.
  */
 static p4d_wide left_meanwhile(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {

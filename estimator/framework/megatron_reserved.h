@@ -65,27 +65,31 @@ typedef struct p4d_megatron_queue {
 	unsigned of[P4D_MEGATRON_STATES], first, count;
 } p4d_megatron_queue;
 
-/* What the schedule of a stage refers to. */
+/* The variables of a stage's simulated schedule: hidden states, their gradients, and slots. */
 typedef struct p4d_megatron_stage {
 	p4d_megatron_state state[P4D_MEGATRON_STATES];
 	uint32_t used;                                /* a mask of slots */
 	unsigned input_of[P4D_MEGATRON_PLAYED_SLOTS]; /* by slot */
 	p4d_allocated mask_of[P4D_MEGATRON_PLAYED_SLOTS];
-	/* by chunk: received, but not used; slots in flight; the input of the last forward pass, to which the
-	 * model refers until the next one (set_input_tensor) */
+	/*
+	 * By chunk: states and gradients that were received and not yet used; slots in flight; the input of
+	 * the last forward pass, to which the model refers until the next one (set_input_tensor).
+	 */
 	p4d_megatron_queue inputs[P4D_MEGATRON_CHUNKS], gradients[P4D_MEGATRON_CHUNKS],
 	    slots[P4D_MEGATRON_CHUNKS];
 	unsigned last_input[P4D_MEGATRON_CHUNKS];
 	bool has_angles[P4D_MEGATRON_CHUNKS];
-	p4d_allocated output; /* that is being sent */
+	p4d_allocated output; /* result of a forward pass that is being sent */
 	/* variables of the schedule: the state that was received last, its gradient, and the gradient that is
 	 * being sent or was sent */
 	unsigned input, of_output, of_input, waited_for;
 } p4d_megatron_stage;
 
 typedef struct p4d_megatron_step {
-	/* side: of the stream on which every other step of context-parallel attention runs. Its blocks have
-	 * numbers above P4D_ALLOCATOR_BLOCKS. */
+	/*
+	 * Blocks of `side` belong to the stream on which every other step of context-parallel attention runs.
+	 * Their numbers are above P4D_ALLOCATOR_BLOCKS.
+	 */
 	p4d_caching_allocator main, side;
 	p4d_allocator_streams streams; /* both */
 	const p4d_layout *l;
@@ -108,7 +112,10 @@ typedef struct p4d_megatron_step {
 	unsigned blocks;
 } p4d_megatron_step;
 
-/* Allocates this many elements, or bytes; take_aside: from the allocator of the other stream. 0: no block. */
+/*
+ * take_bytes and take allocate bytes or elements on the main stream, take_aside elements on the side stream.
+ * They return 0 (no block) if the size is 0 or too large.
+ */
 static inline p4d_allocated take_bytes(p4d_megatron_step *p, p4d_wide bytes)
 {
 	return p4d_caching_allocator_take(&p->main, bytes);
@@ -157,11 +164,15 @@ uint64_t p4d_megatron__named(const p4d_megatron_step *step, const char *name);
 void p4d_megatron__once(p4d_megatron_step *step, const char *name);
 /* Allocates the result of a matmul. */
 p4d_allocated p4d_megatron__matmul(p4d_megatron_step *step, p4d_wide elements);
-/* Allocates the gradient of a weight; the caller frees it. If Transformer Engine adds to the main gradient,
- * it returns a dummy instead, made in the first backward pass: 0. */
+/*
+ * Allocates the gradient of a weight; the caller frees it. Returns 0 if Transformer Engine adds to the main
+ * gradient: it then needs only a dummy gradient, which the first backward pass allocates.
+ */
 p4d_allocated p4d_megatron__weight_gradient(p4d_megatron_step *step, const char *dummy, p4d_wide elements);
 
-/* Elements of hidden states on this rank: with sequence parallelism its part of the tokens, or all of them.
+/*
+ * Elements of the hidden states of this rank's tokens. With sequence parallelism these are a part of the
+ * tokens.
  */
 static inline p4d_wide p4d_megatron__narrow(const p4d_megatron_step *p)
 {
@@ -171,7 +182,7 @@ static inline p4d_wide p4d_megatron__wide(const p4d_megatron_step *p)
 {
 	return (p4d_wide)p->z.tokens * p->z.h;
 }
-/* Without sequence parallelism nothing is gathered: 0. */
+/* Allocates gathered hidden states. Returns 0 without sequence parallelism, which gathers nothing. */
 p4d_allocated p4d_megatron__gathered(p4d_megatron_step *step);
 /* Allocates the result of a matmul that is summed over tensor-parallel ranks. */
 p4d_allocated p4d_megatron__summed(p4d_megatron_step *step);

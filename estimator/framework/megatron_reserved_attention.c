@@ -65,7 +65,10 @@ static p4d_allocated take_in_turn(p4d_megatron_step *p, unsigned step, p4d_wide 
 	return step % 2 ? take_aside(p, elements) : take(p, elements);
 }
 
-/* Keys and values go around. Each step receives those of the next one. */
+/*
+ * Keys and values of all ranks pass through the ring. A step allocates the buffers for the keys and values
+ * that the next step uses.
+ */
 static void forward_ring(p4d_megatron_step *p, p4d_allocated *kept)
 {
 	const unsigned ranks = (unsigned)p->l->cp;
@@ -145,7 +148,10 @@ static void forward_gathered(p4d_megatron_step *p, p4d_allocated *kept)
 	give(p, &of[1]);
 }
 
-/* The second half of the last rank sees one chunk more than the first one, of two chunks per rank. */
+/*
+ * A rank has two of the 2*cp chunks of the sequence. The second half of the last rank's queries sees one
+ * chunk of keys more than the first half.
+ */
 static void backward_halves(p4d_megatron_step *p, p4d_allocated half[6])
 {
 	const p4d_wide A = queries(p) / 2, G = p->l->cp * keys(p) / 2, more = G + keys(p) / 2;
@@ -184,7 +190,7 @@ static void backward_gathered(p4d_megatron_step *p, p4d_allocated gradient[3])
 	give(p, &of[1]);
 }
 
-/* All tokens of a part of the heads, instead of a part of the tokens. */
+/* After the all-to-all, a rank has all tokens of some heads instead of some tokens of all heads. */
 static void forward_exchanged(p4d_megatron_step *p, p4d_allocated *kept)
 {
 	const p4d_wide A = queries(p), G = keys(p);
@@ -237,7 +243,10 @@ static void backward_exchanged(p4d_megatron_step *p, p4d_allocated gradient[3])
 
 typedef struct attention_kernel {
 	void (*forward)(p4d_megatron_step *p, p4d_allocated *kept);
-	/* the gradients of queries, keys and values; those of the ring's keys and values are one block */
+	/*
+	 * allocates the gradients of queries, keys and values; in a ring, those of keys and values are one
+	 * block
+	 */
 	void (*backward)(p4d_megatron_step *p, p4d_allocated gradient[3]);
 } attention_kernel;
 
@@ -253,8 +262,10 @@ static const attention_kernel *kernel_of(const p4d_layout *l)
 	return l->cp_comm == P4D_CP_P2P ? &ring : l->cp_comm == P4D_CP_ALL_GATHER ? &gathered : &exchanged;
 }
 
-/* What the kernel keeps in addition to queries, keys, statistics and the output that the next matmul keeps,
- * too. */
+/*
+ * Tensors that only the kernel keeps. It also keeps queries, keys, statistics and the output, which the next
+ * matmul keeps as well.
+ */
 static const p4d_megatron_kept of_kernel[] = {KEPT_VALUE,       KEPT_RING,        KEPT_FIRST_HALF,
 					      KEPT_SECOND_HALF, KEPT_OTHER_QUERY, KEPT_OTHER_KEY,
 					      KEPT_OTHER_VALUE, KEPT_OTHER_OUTPUT};
@@ -267,7 +278,10 @@ static bool checkpoints(const p4d_megatron_step *p)
 
 /* ---- around the kernel ---- */
 
-/* Columns of the first matmul's result. If ranks have copies of key/value heads, it is gathered. */
+/*
+ * Elements of the first matmul's result. If ranks have copies of key/value heads, the results of all ranks
+ * are gathered.
+ */
 static p4d_wide product(const p4d_megatron_step *p)
 {
 	const p4d_layout *l = p->l;
@@ -318,7 +332,7 @@ void p4d_megatron__forward_attention(p4d_megatron_step *p, p4d_allocated *kept, 
 	give(p, &copy[0]);
 	give(p, &copy[1]);
 	if (saves && !checkpoints(p)) {
-		if (kept[KEPT_OTHER_QUERY]) /* which the kernel keeps */
+		if (kept[KEPT_OTHER_QUERY]) /* the kernel keeps KEPT_OTHER_QUERY instead */
 			give(p, &kept[KEPT_QUERY]);
 		if (kept[KEPT_RING] || kept[KEPT_OTHER_KEY])
 			give(p, &kept[KEPT_KEY]);
@@ -340,7 +354,7 @@ static void backward_kernel(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 	give(p, &whole);
 	p4d_allocated of_weight = p4d_megatron__weight_gradient(p, "dummy.output", (p4d_wide)p->z.h * p->z.A);
 	give(p, &of_weight);
-	/* the second one of two outputs */
+	/* the kernel recomputes the output below, or keeps it in another block */
 	if (checkpoints(p) || kept[KEPT_OTHER_OUTPUT] || kept[KEPT_FIRST_HALF])
 		give(p, &kept[KEPT_OUTPUT]);
 	if (checkpoints(p))
@@ -364,7 +378,7 @@ static p4d_allocated backward_product(p4d_megatron_step *p, p4d_allocated *kept)
 
 	backward_kernel(p, kept, gradient);
 	for (int norms = 0; norms <= (p->l->qk_norm ? 1 : 0);
-	     norms++) { /* the rotation, and norms before it */
+	     norms++) { /* backward passes of the rotation, and of norms before it */
 		replace(p, &gradient[1], G);
 		replace(p, &gradient[0], A);
 	}
@@ -386,7 +400,7 @@ p4d_allocated p4d_megatron__backward_norm(p4d_megatron_step *p, p4d_allocated *n
 
 	p4d_allocated of_weight = 0;
 
-	if (!p->l->megatron.te_wgrad) { /* the matmul is over before the norm */
+	if (!p->l->megatron.te_wgrad) { /* the weight gradient is complete before the norm's backward pass */
 		of_weight = p4d_megatron__weight_gradient(p, dummy, weight);
 		give(p, of_product);
 	}

@@ -6,8 +6,11 @@
 /* Attention of a layer. saves: keeps blocks for a backward pass. */
 void p4d_megatron__forward_attention(p4d_megatron_step *step, p4d_allocated *kept, bool saves);
 
-/* gradient: of attention's result. Returns the gradient of the layer's input. into: that is added to
- * `gradient`; otherwise the sum is a block of its own, and `gradient` is freed. */
+/*
+ * gradient: of attention's result. Returns the gradient of the layer's input. If `into` is true, this is the
+ * block of `gradient`, to which attention's part is added; otherwise it is a new block, and `gradient` is
+ * freed.
+ */
 p4d_allocated p4d_megatron__backward_attention(p4d_megatron_step *step, p4d_allocated *kept,
 					       p4d_allocated gradient, bool into);
 

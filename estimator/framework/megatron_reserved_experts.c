@@ -70,7 +70,10 @@ static void make_workspaces(p4d_megatron_step *p)
 	p->has_workspaces = true;
 }
 
-/* Returns what the experts keep of their tokens: sorted by expert, or as they were received. */
+/*
+ * Returns the block that the experts keep of their tokens. If the tokens are not sorted by expert into a new
+ * block, this is *last, the block in which they were received.
+ */
 static p4d_allocated sort_tokens(p4d_megatron_step *p, const routed *r, p4d_allocated *last)
 {
 	if (r->sorted || r->summed)
@@ -138,7 +141,10 @@ static void backward_shared(p4d_megatron_step *p, p4d_allocated *kept, p4d_alloc
 	give(p, &own);
 }
 
-/* The gradient of the router's input is added to that of the experts' input. */
+/*
+ * Backward pass of the router. Its gradient of the layer's input is added to `of_experts`, which the experts'
+ * backward pass made.
+ */
 static p4d_allocated backward_router(p4d_megatron_step *p, p4d_allocated *kept, p4d_allocated of_experts)
 {
 	p4d_allocated of_router = take(p, p4d_megatron__narrow(p));
@@ -150,7 +156,7 @@ static p4d_allocated backward_router(p4d_megatron_step *p, p4d_allocated *kept, 
 	return of_experts;
 }
 
-/* Frees nothing of the gradient of the result; returns that of the norm's result. */
+/* Returns the gradient of the norm's result. The caller frees the gradient of the layer's result. */
 p4d_allocated p4d_megatron__backward_experts(p4d_megatron_step *p, p4d_allocated *kept)
 {
 	const routed r = routed_of(p);

@@ -42,7 +42,7 @@ static p4d_allocated forward_dense(p4d_megatron_step *p, p4d_allocated *kept, bo
 	return result;
 }
 
-/* gradient: of the activation's result. Returns that of its input. */
+/* gradient: of the activation function's result. Returns the gradient of its input. */
 static p4d_allocated backward_activation(p4d_megatron_step *p, p4d_allocated *kept, p4d_allocated gradient)
 {
 	if (is_fused(p->l)) {
@@ -77,7 +77,9 @@ static p4d_allocated backward_dense(p4d_megatron_step *p, p4d_allocated *kept)
 					   (p4d_wide)z->up * z->h);
 }
 
-/* Experts have their norm apart from the first matmul. */
+/*
+ * Before experts, the norm is a module of its own. Before a dense matmul, it is part of the matmul's module.
+ */
 static p4d_allocated forward_routed(p4d_megatron_step *p, p4d_allocated *kept, bool saves)
 {
 	kept[KEPT_SECOND_NORM] = take(p, p4d_megatron__narrow(p));
@@ -92,7 +94,10 @@ static p4d_allocated backward_routed(p4d_megatron_step *p, p4d_allocated *kept)
 	return of_norm;
 }
 
-/* module: recomputes this part; again: what is recomputed then. The norm before experts is not. */
+/*
+ * A kind of feed-forward part. module: the module whose recomputation recomputes this part. again: the
+ * forward pass of the recomputation, which leaves out the norm before experts.
+ */
 static const struct feed {
 	unsigned module;
 	p4d_allocated (*forward)(p4d_megatron_step *p, p4d_allocated *kept, bool saves);
@@ -126,10 +131,10 @@ static p4d_allocated forward_layer(p4d_megatron_step *p, const struct feed *feed
 
 typedef struct gradient {
 	p4d_allocated block;
-	bool held; /* by the caller of the layer */
+	bool held; /* the caller of backward_layer frees the block */
 } gradient;
 
-/* recomputed: the first layer of a recomputed group, whose input belongs to the checkpoint. */
+/* recomputed: the layer is the first of a recomputed group, so its input belongs to the checkpoint. */
 static gradient backward_layer(p4d_megatron_step *p, const struct feed *feed, p4d_allocated *kept,
 			       gradient of_output, bool recomputed)
 {
@@ -150,7 +155,10 @@ static gradient backward_layer(p4d_megatron_step *p, const struct feed *feed, p4
 
 /* ---- recomputation ---- */
 
-/* The first layer after a recomputed group that begins with layer `i`; i: the layer is not recomputed. */
+/*
+ * Returns the first layer after the recomputed group that begins with layer `i`, or `i` if that layer is not
+ * recomputed.
+ */
 static uint32_t end_of_group(const p4d_megatron_step *p, uint32_t i)
 {
 	const p4d_layout *l = p->l;

@@ -2,8 +2,8 @@
 /*
  * Blocks of embedding, head and hidden states while a stage of Megatron-LM runs its schedule
  * (pipeline_parallel/schedules.py, p2p_communication.py). Python's references decide how long hidden states
- * live. An input lives until its backward pass is over and the model has the next one; its gradient until it
- * was sent and the next one exists.
+ * live. An input lives until its backward pass is over and the model has its next input. The gradient of an
+ * input lives until it was sent and the next gradient exists.
  */
 #include "framework/megatron_reserved_passes.h"
 #include "framework/megatron_reserved_layers.h"
@@ -76,7 +76,7 @@ static p4d_allocated forward_embedding(p4d_megatron_step *p)
 {
 	p4d_allocated state = take(p, p4d_megatron__wide(p));
 
-	if (p->l->micro_batch > 1) /* tokens come first, then sequences */
+	if (p->l->micro_batch > 1) /* a copy with tokens as the first dimension and sequences as the second */
 		replace(p, &state, p4d_megatron__wide(p));
 	for (unsigned i = 0; p->z.gathers && i < 2; i++) /* the rank's tokens, and a copy of them */
 		replace(p, &state, p4d_megatron__narrow(p));
@@ -103,7 +103,8 @@ static void backward_embedding(p4d_megatron_step *p, p4d_allocated gradient)
 
 	if (p->z.gathers)
 		replace(p, &gradient, wide);
-	if (p->l->tp > 1 || p->l->micro_batch > 1) /* without words of other ranks; in another order */
+	/* a copy with zeros for words of other ranks, or in another order of dimensions */
+	if (p->l->tp > 1 || p->l->micro_batch > 1)
 		replace(p, &gradient, wide);
 	p4d_allocated table = take(p, p4d_megatron__table(p));
 	sum_words(p);
@@ -203,7 +204,10 @@ static void make_angles(p4d_megatron_step *p, uint32_t chunk)
 	give(p, &whole);
 }
 
-/* input: of the chunk; 0: it begins with the embedding. Returns the output; 0: it ends with the loss. */
+/*
+ * input: the state that is the chunk's input; 0: the chunk begins with the embedding. Returns the output; 0:
+ * the chunk ends with the loss.
+ */
 static p4d_allocated forward_chunk(p4d_megatron_step *p, uint32_t chunk, unsigned input)
 {
 	p4d_megatron_stage *s = &p->passes;
@@ -225,8 +229,10 @@ static p4d_allocated forward_chunk(p4d_megatron_step *p, uint32_t chunk, unsigne
 	return 0;
 }
 
-/* of_output: received; 0: the chunk ends with the loss. Returns the gradient of its input; 0: it begins with
- * the embedding. */
+/*
+ * of_output: the received gradient of the chunk's output; 0: the chunk ends with the loss. Returns the
+ * gradient of the chunk's input; 0: the chunk begins with the embedding.
+ */
 static unsigned backward_chunk(p4d_megatron_step *p, uint32_t chunk, unsigned of_output)
 {
 	p4d_megatron_stage *s = &p->passes;
@@ -281,8 +287,11 @@ static unsigned receive_for(p4d_megatron_step *p, p4d_megatron_queue *queues, ui
 	return received;
 }
 
-/* The output is sent beside the next passes. While the pipeline fills, a variable has what is received. It
- * keeps the last one. */
+/*
+ * A forward pass, whose output is sent during the next passes. While the pipeline fills, the stage sends the
+ * output before it continues, and the schedule's variable `input` refers to the state received last. It still
+ * does so afterwards.
+ */
 static void forward_interleaved(p4d_megatron_step *p, uint32_t pass, uint32_t passes, bool fills)
 {
 	p4d_megatron_stage *s = &p->passes;
@@ -297,8 +306,11 @@ static void forward_interleaved(p4d_megatron_step *p, uint32_t pass, uint32_t pa
 	give(p, &s->output);
 }
 
-/* Until the next gradient was received, the transfer refers to the one that is being sent. While the pipeline
- * empties, transfers are waited for, but the last one before remains. */
+/*
+ * A backward pass. Its gradient is sent during the next passes. The transfer refers to this gradient until
+ * the stage has received the next one. While the pipeline empties, the stage waits for each transfer, but a
+ * variable still refers to the gradient sent before.
+ */
 static void backward_interleaved(p4d_megatron_step *p, uint32_t pass, uint32_t passes, bool empties)
 {
 	p4d_megatron_stage *s = &p->passes;
@@ -351,8 +363,11 @@ static void receive_into(p4d_megatron_step *p, unsigned *variable, bool receives
 	refer(p, variable, receives ? receive(p) : 0);
 }
 
-/* The pipeline fills. Then a forward pass follows each backward pass. graph: the input that the graph of the
- * last output refers to. The variable of that output has the next one after the next forward pass. */
+/*
+ * The forward passes that fill the pipeline, then forward and backward passes in turn. graph: the input to
+ * which the autograd graph of the last output refers. The variable of this output gets the next output after
+ * the next forward pass.
+ */
 static void run_in_turn(p4d_megatron_step *p)
 {
 	const uint32_t after = (uint32_t)p->l->pp - 1 - p->stage;

@@ -62,12 +62,12 @@ static bool in_group(const p4d_megatron_step *p, bool of_experts, int experts)
 	return groups_of(p) == 1 || of_experts == experts;
 }
 
-/* While states are allocated: what a state needs of each parameter. */
+/* How a state is allocated for each parameter, while states are allocated. */
 typedef struct state {
 	unsigned bytes, copies; /* bytes of an element; number of copies */
-	bool clones;            /* a part is copied before it is cast */
-	bool stays;             /* false: in `block`, until zero_grad() */
-	p4d_wide left;          /* elements of the shard that the rank still has to get */
+	bool clones;            /* the rank's part of a parameter is copied before it is cast */
+	bool stays;    /* true: it is never freed; false: its blocks are in p->block until zero_grad() */
+	p4d_wide left; /* elements of the shard that the rank still has to get */
 } state;
 
 static void remember(p4d_megatron_step *p, p4d_allocated block)
@@ -92,7 +92,7 @@ static void take_part(p4d_megatron_step *p, state *s, uint64_t elements)
 	s->left -= part;
 }
 
-/* What is done with each parameter of a chunk's group. */
+/* Called for each parameter of a chunk's group. */
 typedef void visit(p4d_megatron_step *p, state *s, uint64_t elements);
 
 static void visit_layer(p4d_megatron_step *p, bool routed, int experts, visit *do_this, state *s)
@@ -107,7 +107,10 @@ static void visit_layer(p4d_megatron_step *p, bool routed, int experts, visit *d
 	}
 }
 
-/* Buffers have parameters from the end of the chunk, an optimizer without them has the model's order. */
+/*
+ * Visits the parameters in the order of their buffers, which begins at the end of the chunk. Without buffers
+ * (no distributed optimizer), visits them in the model's order.
+ */
 static void visit_group(p4d_megatron_step *p, uint32_t chunk, int experts, visit *do_this, state *s)
 {
 	const bool from_end = p->l->optimizer_sharding, others = in_group(p, false, experts);

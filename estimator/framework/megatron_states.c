@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Megatron-LM's layers as blocks of Transformer Engine's modules, simulated as tapes: the feed-forward part
- * of all models, and the blocks of hybrid models. Those are MambaModel, whose layers are one block each
- * (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are two
- * blocks. This file computes the saved tensors of blocks and the peaks of their passes. Derived from the code
- * of Megatron-Core 0.16.1, of mamba-ssm 2.3.2 (ops/triton/ssd_combined.py, MambaSplitConv1dScanCombinedFn)
- * and of flash-linear-attention (ops/gated_delta_rule/chunk.py), and compared with what these allocate
- * (tests/data/megatron_hybrids.csv, megatron_hybrid_experts.csv).
+ * of all models, and the blocks of hybrid models. Hybrid models are MambaModel, whose layers are one block
+ * each (ssm/mamba_block.py), and GPTModel with gated delta nets (ssm/gated_delta_net.py), whose layers are
+ * two blocks. This file computes the saved tensors of blocks and the peaks of their passes. Derived from the
+ * code of Megatron-Core 0.16.1, of mamba-ssm 2.3.2 (ops/triton/ssd_combined.py,
+ * MambaSplitConv1dScanCombinedFn) and of flash-linear-attention (ops/gated_delta_rule/chunk.py), and compared
+ * with what these allocate (tests/data/megatron_hybrids.csv, megatron_hybrid_experts.csv).
  *
  * Layers differ, so a row is the sum over all layers of a kind: its numbers of layers and slots are 1.
  */
@@ -64,9 +64,9 @@ static te_block block_of(const p4d_rows *rows, const p4d_megatron_sizes *z, p4d_
 }
 
 /*
- * A matmul. It keeps its input or, in FP8, one copy of it. Other FP8 copies, also those of the gradient, are
- * freed after the matmul. The weight's gradient is a tensor of its own, unless it is added to the main
- * gradient.
+ * A matmul. It keeps its input or, in FP8, one copy of it. After the matmul, the other FP8 copies of its
+ * input and all those of the gradient are freed. The weight's gradient is a tensor of its own, unless it is
+ * added to the main gradient.
  */
 static p4d_tape_operation *product(te_block *b, p4d_tape_tensor x, uint64_t in, p4d_tape_tensor y,
 				   uint64_t out)
@@ -123,8 +123,8 @@ static p4d_tape_tensor mixed(te_block *b, p4d_tape_tensor x, uint64_t columns, p
 }
 
 /*
- * Linear (module/linear.py): its result is reduce-scattered. In the backward pass the gradient is gathered;
- * in FP8, its copies are.
+ * Linear (module/linear.py): its result is reduce-scattered. The backward pass gathers the gradient or, in
+ * FP8, the gradient's FP8 copies.
  */
 static block_memory with_last_product(te_block *b, p4d_tape_tensor y, uint64_t columns)
 {
@@ -212,8 +212,10 @@ static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 				 (uint64_t)w.values);
 }
 
-/* Columns that attention saves per token. With norms of queries and keys it also saves their inputs; with
- * gates, the gates and the result before them. */
+/*
+ * Columns that attention saves per token. Norms of queries and keys also save their inputs. Gated attention
+ * also saves the gates, and its result before it is multiplied by the gates.
+ */
 static p4d_wide attention_columns(const p4d_layout *l, const p4d_megatron_sizes *z)
 {
 	return 2 * z->A + 2 * z->G + (l->qk_norm ? z->A + z->G : 0) +
@@ -242,7 +244,10 @@ static block_memory of_attention(const p4d_layout *l, te_block *b)
 				 z->A);
 }
 
-/* Unfused, the activation also keeps its result and the other half. */
+/*
+ * If the activation is not fused with the multiplication, it also keeps its result and the other half of its
+ * input.
+ */
 static block_memory of_feed_forward(te_block *b)
 {
 	const p4d_layout *l = b->w.layout;
@@ -298,8 +303,8 @@ static block_memory of_feed(const p4d_layout *l, te_block *b, p4d_feed feed)
 }
 
 /*
- * Used for blocks from the last one to the first: the peaks of the passes, and the memory that later blocks
- * have freed by then.
+ * Visits blocks from the last one to the first. Has the memory that later blocks have freed by then, and the
+ * peaks of the passes so far.
  */
 typedef struct pass_moments {
 	p4d_wide freed, forward, backward;
@@ -327,8 +332,8 @@ static bool countable(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * The peaks of both passes: the maximum over the blocks of the block's peak minus what later blocks have
- * saved. Before the call, z has the peaks of a layer with experts.
+ * Computes the peaks of both passes. A peak is the maximum over all blocks of the block's own peak minus the
+ * memory that later blocks have saved. Before the call, z has the peaks of a layer with experts.
  */
 void p4d_megatron__size_states(const p4d_rows *rows, p4d_megatron_sizes *z)
 {

@@ -23,8 +23,8 @@ enum { PREFETCHED = 1 }; /* number of micro-batches whose tokens are read ahead 
 #define FORWARD_TWICE (AT(FORWARD) | AT(RECOMPUTE))
 #define LAYER (FORWARD_TWICE | AT(BACKWARD_FFN) | AT(BACKWARD_ATTENTION))
 /*
- * live range of buffers that some layouts do not use; they lie at the bottom of the arena, below short-lived
- * ones
+ * Live range of buffers that only some layouts use. They are at the bottom of the arena, below buffers with
+ * shorter live ranges.
  */
 #define THROUGHOUT (LAYER | AT(EMBED) | AT(HEAD) | AT(HEAD_SUM) | AT(WEIGHT))
 
@@ -216,9 +216,9 @@ static uint64_t in_flight(const p4d_slots *slots)
 
 /*
  * The token buffers hold the micro-batches that may be in flight, and the one that is read ahead; with
- * slices, whole micro-batches. Documents always have room, because masking is decided per run; with slices,
- * there is room for those of queries and of keys. With learned positions, the rank's tokens also have their
- * positions within documents.
+ * slices, whole micro-batches. There is always room for the document numbers of tokens, because each run
+ * decides whether to mask documents; with slices, there is room for those of queries and those of keys. With
+ * learned positions, there is also room for the positions of the rank's tokens within their documents.
  */
 static void add_data(p4d_rows *rows, const p4d_rank_sizes *z)
 {
@@ -314,7 +314,7 @@ static void add_swapped(p4d_rows *rows, uint64_t bytes)
 
 /*
  * Adds the rows of activations, which are saved until the layer's last gradient. In split schedules the
- * gradients of qkv and of gate and up replace them, and wait there for the weight pass, which recomputes
+ * gradients of qkv and of gate and up take their place, and stay until the weight pass, which recomputes
  * everything else that it needs.
  */
 static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)

@@ -25,7 +25,7 @@ static p4d_option difference(const p4d_request *r)
 	 * of the two halves */
 	const bool inside = !p4d_architecture_turns_part(a) && !a->attention_sinks && !a->unrotated_full &&
 			    !a->gated_attention && !a->norms_rotated && !a->rotates_in_fp32;
-	/* nobody compared these with transformers: OLMo 3 */
+	/* models like OLMo 3, which nobody compared with transformers */
 	const bool unknown = a->plain_windows && a->window_theta <= 0;
 	const bool joins = a->fused_gate_up || a->fused_qkv;
 	const bool others = !(joins && a->modules == P4D_MODULES_LLAMA) && !a->unvalidated && !unknown;

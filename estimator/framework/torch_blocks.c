@@ -59,7 +59,8 @@ static void find_lifetimes(p4d_torch_blocks *b, const p4d_tape *t, bool save)
 }
 
 /*
- * A matmul converts its weights before it has a result; other scratch memory is allocated after the result.
+ * A matmul converts its weights before it allocates its result. Other scratch memory is allocated after the
+ * result.
  */
 static void compute(p4d_torch_blocks *b, const p4d_tape *t, const p4d_tape_operation *o, unsigned i,
 		    bool save)

@@ -46,13 +46,13 @@ typedef enum p4d_torch_pass {
 			       * tensor */
 } p4d_torch_pass;
 
+/* Simulates the forward pass on the block `input` and returns the block of the result. */
+p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_pass pass,
+					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached);
 /*
  * p4d_torch_blocks__put appends the saved blocks of a pass to a list; p4d_torch_blocks__get takes them from
  * the end of the list.
  */
-p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_pass pass,
-					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached);
-/* put appends the saved blocks of a pass to a list; get takes them from the end of the list. */
 void p4d_torch_blocks__put(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 

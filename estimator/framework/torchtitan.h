@@ -53,9 +53,9 @@ p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape 
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
 /*
- * torchtitan_layer.c, for layers with and without experts. In this order: whether recomputation is selective;
- * whether it keeps received tensors; the tokens of all tensor-parallel ranks; this rank's part of a sum over
- * these ranks.
+ * torchtitan_layer.c, for layers with and without experts. p4d_torchtitan__selects: whether recomputation is
+ * selective. __keeps_received: whether selective recomputation keeps received tensors. __whole: a tensor of
+ * the tokens of all tensor-parallel ranks. __scattered: this rank's part of a sum over these ranks.
  */
 bool p4d_torchtitan__selects(const p4d_tape_writer *w);
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w);
@@ -66,27 +66,31 @@ p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_
 /* torchtitan_experts.c */
 p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own);
 
-/* torchtitan_memory.c: the memory of a layer, without tensor parallelism; and rows of the table of values. */
+/*
+ * torchtitan_memory.c: a memory layer (P4D_FEED_MEMORY), without tensor parallelism, and the rows of its
+ * table of values.
+ */
 p4d_tape_tensor p4d_torchtitan__memory(p4d_torchtitan_writer *t, p4d_tape_tensor x);
 void p4d_torchtitan__memory_rows(p4d_rows *rows);
 
 /*
  * torchtitan_fsdp.c. p4d_torchtitan__always adds a row of bytes that live from the start, or from the first
- * update on. The next function: bytes of an optimizer's moments, which have the type of their parameters.
+ * update on. p4d_torchtitan__moments: bytes of an optimizer's moments for this many parameters of `element`
+ * bytes; moments have the type of their parameters.
  */
 void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes,
 			    bool later);
 p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element);
 
-/* Parameters that FSDP gathers and reduces together. In elements. */
+/* Parameters that FSDP gathers and reduces together. Sizes are in elements. */
 typedef struct p4d_torchtitan_group {
 	int64_t whole, padded;
 	int64_t share;   /* elements of the first rank's part */
 	int64_t largest; /* elements of the largest parameter */
 	int64_t ranks;
 	int64_t element; /* bytes per element when gathered */
-	bool
-	    cut; /* sharded along another dimension than the first, so a second copy is made to assemble it */
+	bool cut; /* sharded along another dimension than the first: FSDP needs a second copy to put the
+		     parameter together */
 } p4d_torchtitan_group;
 
 /* A unit of FSDP. With ep, a layer's experts are a group of their own, sharded over the ranks with the same
@@ -111,11 +115,9 @@ static inline uint64_t p4d_torchtitan__expert_columns(const p4d_layout *l)
 	return (uint64_t)p4d_div_up(l->expert_ffn, l->ep > 1 ? 1 : l->tp);
 }
 
-/*
- * Elements of a unit with padding; share: of one rank's part of it. The next function: bytes of the gathered
- * unit.
- */
+/* Elements of a unit with padding; with `share`, only those of one rank's part. */
 int64_t p4d_torchtitan__elements(const p4d_torchtitan_unit *u, bool share);
+/* Bytes of the gathered unit. */
 int64_t p4d_torchtitan__gathered(const p4d_torchtitan_unit *u);
 
 /*

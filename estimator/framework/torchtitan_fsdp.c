@@ -188,7 +188,7 @@ static void play_layers(titan_step *p, p4d_rows *rows)
 	rows->overflow = rows->overflow || of->overflow;
 }
 
-/* Bytes of a hidden state on all tensor-parallel ranks together. The next function: on this rank. */
+/* Bytes of a hidden state on all tensor-parallel ranks together. */
 static int64_t wide_of(const titan_step *p)
 {
 	return (int64_t)(p->t.w.tokens * p->l->hidden * p->z->element);
@@ -267,7 +267,7 @@ static void forward(titan_step *p)
 	p->loss = p->head_backward = p->live - hidden_of(p);
 }
 
-/* Whether embedding and head share a table, so that the head's gradient waits for the embedding's. */
+/* Whether embedding and head share a table: the head's gradient then waits for the embedding's gradient. */
 static bool waits(const titan_step *p)
 {
 	return p->z->together && !p->l->torch.chunked_loss;
@@ -302,7 +302,10 @@ static void backward(titan_step *p)
 	}
 }
 
-/* The backward pass of the embedding. If the head shares the table, there are two gradients and their sum. */
+/*
+ * The backward pass of the embedding. If the head shares the table, there are two gradients of the table, and
+ * their sum.
+ */
 static void end(titan_step *p)
 {
 	const int64_t table = p->embedding.group[0].largest * p->z->element;
@@ -402,10 +405,11 @@ p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigne
 	return count * elements * element;
 }
 
-/* Parameters, their gradients and the optimizer states, of which a rank has a share; on the host if they
- * are offloaded. init_states() ties the two tables of a tied model again (decoder.py): from then on they
- * are one parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which
- * covers both. */
+/*
+ * Adds rows for this rank's share of parameters, gradients and optimizer states. Offloaded ones are on the
+ * host. init_states() ties the two tables of a tied model again (decoder.py): from then on they are one
+ * parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which covers both.
+ */
 static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {
 	const p4d_layout *l = rows->layout;

@@ -32,9 +32,9 @@ static void add_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
  * The head of a pipeline whose loss is computed in chunks. It holds its gradient, summed over the chunks. It
  * also holds the copy from which FSDP reduces the gradient of the previous micro-batch: FSDP frees that copy
  * when the next unit reduces, and no other unit does so before the step ends. The head's gradient and the
- * result of the second micro-batch's reduction have the size of a shard: the last norm has no gradient
- * before, and then becomes a view of that result. With HSDP, the sum over replicas has that size as well. The
- * schedule still refers to the stage's output, which is the input of the loss.
+ * result of the second micro-batch's reduction each have the size of a shard. The last norm has no gradient
+ * before this reduction; its gradient then becomes a view of the result. With HSDP, the sum over replicas has
+ * that size as well. The schedule still refers to the stage's output, which is the input of the loss.
  */
 static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {

@@ -129,9 +129,9 @@ static short received_of(p4d_tape_writer *w, uint64_t bytes)
 
 /*
  * Fused attention. With cp (_templated_ring_attention of PyTorch) keys and values of all ranks are gathered,
- * and results of all rounds are summed in fp32. In the backward pass, gradients are summed in fp32 as well,
- * and copies of those of keys and values are sent on. The first round has all queries, later rounds have half
- * of them. The result is copied to be contiguous.
+ * and results of all rounds are summed in fp32. In the backward pass, gradients are also summed in fp32, and
+ * copies of the gradients of keys and values are sent to the next rank. The first round has all queries,
+ * later rounds have half of them. The result is copied to be contiguous.
  */
 static p4d_tape_tensor attended(p4d_tape_writer *w, p4d_tape_tensor q, p4d_tape_tensor k, p4d_tape_tensor v)
 {

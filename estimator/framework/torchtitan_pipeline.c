@@ -18,7 +18,8 @@
 enum { ROUNDS = 3 };
 
 /*
- * How a pass changes the memory, in bytes: its peak; its peak while the loss or the head runs; and its end.
+ * How a pass changes the memory, in bytes. at_head: the peak while the loss or the head runs. most: the peak
+ * of the pass. end: the change after the pass.
  */
 typedef struct change {
 	int64_t at_head, most, end;
@@ -359,8 +360,9 @@ bool p4d_torchtitan__play_stage(p4d_torchtitan_step *p, const p4d_rows *rows)
 }
 
 /*
- * The larger of two moments: the last forward pass before the first backward pass; and the first pass after
- * which all chunks have gradients, if none of them was reduced by then.
+ * A lower bound: the larger of the bytes at two moments. One is the last forward pass before the first
+ * backward pass. The other is the first pass after which all chunks have gradients, if none of these was
+ * reduced before.
  */
 double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_rows *rows)
 {
@@ -383,9 +385,10 @@ double p4d_torchtitan__least_of_stage(const p4d_torchtitan_step *p, const p4d_ro
 }
 
 /*
- * Results of a stage and gradients of its inputs that exist when its last forward pass runs: results of
- * passes in flight; with several chunks (_PipelineScheduleRuntime) everything that was sent, until the step
- * ends. On the last stage, the losses stay and refer to their chunk's inputs.
+ * Results of a stage, and gradients of its inputs, that exist when its last forward pass runs. With one chunk
+ * these are the results of passes in flight. With several chunks (_PipelineScheduleRuntime) they are all
+ * tensors that were sent, which exist until the step ends. On the last stage, the losses stay and refer to
+ * their chunk's inputs.
  */
 static uint64_t outputs_of(const p4d_rows *rows, uint64_t slots)
 {

@@ -289,8 +289,10 @@ void p4d_titan__loss(p4d_titan *p, bool accumulated)
 		run_logits(p, logits, false, true);
 	}
 	if (l->torch.chunked_loss || (!p->z.together && l->pp == 1)) {
-		/* with accumulation in a pipeline, the norm's gradient of the previous micro-batch is reduced
-		 * as well */
+		/*
+		 * in a pipeline, a later micro-batch also reduces the norm's gradient of the micro-batch
+		 * before
+		 */
 		p4d_titan__reduce(p, l->pp > 1 && accumulated ? p->head_bytes : p->table_bytes, accumulated);
 		p4d_titan__give(p, &p->tail, 0);
 		if (l->pp > 1)

@@ -32,8 +32,11 @@ typedef struct p4d_titan {
 	    *saves; /* saved tensors of the micro-batch that runs; points to one element of `slot` */
 	p4d_torch_held_blocks slot[P4D_TITAN_SLOTS], some, copies, tail, grads, reduced;
 	uint64_t grad_bytes[P4D_TITAN_GRADIENTS]; /* bytes of each block in `grads` */
-	/* Only with a pipeline: parameters of the stage's units; gradients of whole units, summed over
-	 * micro-batches; the number of them that were reduced; results of micro-batches in flight. */
+	/*
+	 * Only with a pipeline: parameters of the stage's units; gradients of whole units, summed over
+	 * micro-batches; the index of the next of these gradients to reduce; results of micro-batches in
+	 * flight.
+	 */
 	p4d_torch_held_blocks gathered_units, sums;
 	unsigned summed;
 	p4d_allocated output[P4D_TITAN_SLOTS];
@@ -41,7 +44,7 @@ typedef struct p4d_titan {
 	unsigned ahead;   /* number of forward passes before the first backward pass */
 } p4d_titan;
 
-/* Bytes of the hidden states of this rank. The next function: of all tensor-parallel ranks together. */
+/* Bytes of the hidden states of this rank. p4d_titan__wide: of all tensor-parallel ranks together. */
 static inline p4d_wide p4d_titan__hidden(const p4d_titan *p)
 {
 	return (p4d_wide)p->z.own * p->l->hidden * p->z.element;

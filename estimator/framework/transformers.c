@@ -186,8 +186,8 @@ static sharding of_one_copy(const p4d_layout *l, uint64_t trained, unsigned elem
  * Peak number of parameters that ZeRO-3 has gathered in a model with experts. The experts of a layer are one
  * module, which is gathered completely (partitioned_param_coordinator.py). Their matmuls are no linear
  * layers, so DeepSpeed does not prevent autograd from holding their weights. Without recomputation, autograd
- * holds the weights of all layers; it holds frozen ones while they are gathered again. While a module is
- * gathered, one of its parameters exists twice.
+ * holds the weights of all layers. It still holds frozen weights while they are gathered again. While a
+ * module is gathered, one of its parameters exists twice.
  */
 static uint64_t live_with_experts(const p4d_layout *l, uint64_t live)
 {
@@ -264,8 +264,8 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 		z.evaluation = p4d_transformers__gathered(l, all);
 		if (l->experts)
 			z.evaluation = (p4d_gathered){0, z.forward / element, z.loss / element};
-		else if (l->eval_micro_batch <= l->micro_batch) /* limits evaluation to training's memory,
-								   because the job may not evaluate at all */
+		else if (l->eval_micro_batch <= l->micro_batch) /* no more gathered parameters than in
+								   training: the job may not evaluate */
 			z.evaluation = (p4d_gathered){0, P4D_LEAST(z.evaluation.layers, z.forward / element),
 						      P4D_LEAST(z.evaluation.head, z.loss / element)};
 		/* for each group of parameters: its gradients as one tensor, and the same tensor in fp32 */

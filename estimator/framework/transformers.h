@@ -173,25 +173,25 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
  * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
 /*
- * Numbers of parameters. In this order: adapters of a layer of this kind; all adapters; the experts' first
- * matmul.
+ * Numbers of parameters. In this order: of the adapters of a layer of this kind; of all adapters of the
+ * model; of the experts' first matmul.
  */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters and adapters; a parameter that is not quantized has `element` bytes. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
-/* Bytes of the moments of this many parameters. Factored moments are a row and a column of each matrix. */
 /* Sizes of a model for transformers_host.c. */
 typedef struct p4d_transformers_host {
 	uint64_t parameters, trained, parameter_bytes; /* without sharding */
 	uint64_t largest;                              /* elements of the largest gradient */
 	uint64_t shards;
-	unsigned element, stored; /* bytes per element: of a gradient (ZeRO) or of a shard, and of a
-				   * parameter */
+	unsigned element, stored; /* bytes of an element: of a gradient (ZeRO) or of a shard (`element`), and
+				     of a parameter (`stored`) */
 } p4d_transformers_host;
 p4d_host_beside p4d_transformers__host(const p4d_layout *layout, const p4d_transformers_host *host);
 
+/* Bytes of the moments of this many parameters. A factored moment of a matrix has one row and one column. */
 uint64_t p4d_transformers__moment_bytes(const p4d_layout *l, uint64_t parameters, unsigned element);
 /* Bytes that an update of `trained` parameters needs in addition to states and gradients: with Adafactor
  * its tensors for the largest parameter, otherwise one moment of all parameters. */
@@ -200,14 +200,15 @@ uint64_t p4d_transformers__update_bytes(const p4d_layout *l, uint64_t trained, u
 /* DeepSpeed's stage3_max_live_parameters */
 enum { P4D_ZERO_LIVE = 1000000000 };
 /*
- * Whether ZeRO-3 keeps all parameters gathered until their backward passes, because there are fewer
- * parameters than P4D_ZERO_LIVE. all: parameters of the model, including adapters.
+ * Whether ZeRO-3 keeps all parameters gathered until their backward passes, because the model has fewer
+ * parameters than P4D_ZERO_LIVE, not counting an untied head. all: parameters of the model, including
+ * adapters.
  */
 bool p4d_transformers__zero_keeps_all(const p4d_layout *l, uint64_t all);
 /*
- * Whether ZeRO-3 gathers a layer's experts for each use, without autograd keeping any of them. This holds for
- * gpt-oss, whose matmuls take the parameters themselves, if all parameters exceed the number that may be
- * live.
+ * Whether ZeRO-3 gathers a layer's experts for each use, and autograd keeps none of the gathered experts.
+ * This is so for gpt-oss, whose matmuls take the parameters themselves, if the model has at least
+ * P4D_ZERO_LIVE parameters, not counting an untied head.
  */
 bool p4d_transformers__gathers_experts(const p4d_layout *l);
 

@@ -7,8 +7,7 @@ static p4d_tape_tensor repeated(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 	if (x.elements == elements && w->rows == 1)
 		return x;
 	const p4d_tape_tensor out =
-	    p4d_op_made(w, elements, x.element, p4d_op_needs(w, x)); /* or copied to be contiguous, for a
-								      * matmul */
+	    p4d_op_made(w, elements, x.element, p4d_op_needs(w, x)); /* a view, or a contiguous copy */
 	p4d_op_append(w, x, out, P4D_NEW_GRADIENT);
 	return out;
 }

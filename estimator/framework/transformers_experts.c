@@ -134,8 +134,8 @@ static p4d_tape_tensor routed_by_best_in_fp32(p4d_tape_writer *w, p4d_tape_tenso
 }
 
 /*
- * Phi-3.5-MoE's sparsemixer: for each of a token's experts a mask of all experts, a softmax of the others,
- * whose result is kept, and the index, score and factor of the sampled one.
+ * Phi-3.5-MoE's sparsemixer: for each of a token's experts a mask of all experts, a softmax of the scores
+ * that are not masked, whose result is kept, and the index, score and factor of the sampled expert.
  */
 static p4d_tape_tensor routed_by_sparse_mixer(p4d_tape_writer *w, p4d_tape_tensor x)
 {

@@ -25,15 +25,15 @@ typedef struct flat {
 	bool casts;               /* units are gathered in another type than they are stored in */
 	bool keeps;               /* units stay gathered from their forward to their backward pass */
 	bool ahead_forward;       /* the next unit is gathered before a unit's forward pass */
-	bool ahead;               /* backward the next unit is gathered before a unit's pass */
+	bool ahead;               /* the next unit is gathered before a unit's backward pass */
 	unit root, layer[P4D_TRANSFORMERS_KINDS];
 	p4d_transformers_passes of[P4D_TRANSFORMERS_KINDS];
 	bool all_need; /* the first layer's input needs a gradient */
 } flat;
 
 /*
- * About a micro-batch. later: unreduced gradients of earlier micro-batches exist; last: its backward pass
- * reduces the gradients.
+ * Whether unreduced gradients of earlier micro-batches exist (`later`), and whether the backward pass of this
+ * micro-batch reduces the gradients (`last`).
  */
 typedef struct turn {
 	bool later, last;

@@ -89,7 +89,7 @@ static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 	s->now.gradients -= padded / f->shards;
 }
 
-/* The units of a model, and their sizes in elements. Layers are listed by kind. */
+/* The units of a model, and their sizes. Layers are listed by kind. */
 typedef struct units {
 	int64_t root, table, layer[P4D_TRANSFORMERS_KINDS]; /* bytes of the gathered units */
 	int64_t of_table,

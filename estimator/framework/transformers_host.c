@@ -4,7 +4,8 @@
 #include "framework/transformers.h"
 
 typedef struct pinning {
-	uint64_t plain, rounded; /* bytes of all tensors; bytes that PyTorch's allocator takes for them */
+	uint64_t plain, rounded; /* bytes of all tensors; bytes that PyTorch's pinned-memory allocator takes
+				    for these tensors */
 } pinning;
 
 /* PyTorch's allocator of pinned memory takes a power of two for each tensor (CachingHostAllocator). */

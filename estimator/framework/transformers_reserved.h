@@ -40,7 +40,7 @@ typedef struct p4d_reserved_engine {
 /* Gradients with ZeRO 1 and 2, in elements; see transformers_zero.h. */
 typedef struct p4d_reserved_zero {
 	uint64_t share, from, to; /* a rank's share; bounds of the simulated rank's window */
-	uint64_t own; /* elements of all parameters that have at least one element in the window */
+	uint64_t own; /* elements of all parameters of which the window has at least one element */
 	uint64_t all,
 	    at; /* elements of all parameters; position at which the next parameter ends or begins */
 	uint64_t waiting; /* elements in the bucket */

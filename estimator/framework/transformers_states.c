@@ -21,11 +21,11 @@ static p4d_tape_tensor with_weights(p4d_tape_writer *w, p4d_tape_tensor x, uint6
 }
 
 /*
- * Mamba-2, a single function from the convolution to the last matmul. Saved: the result of the first matmul,
- * and the scan's result before its gate. Forward: the convolution's result; states in fp32, and in 16 bits as
- * passed on, or these with the gated and normed result. Backward: both results of the convolution again, with
- * a gradient; gradients of the scan before and after the gate, and its result; states with their gradients;
- * scores and steps in fp32 (megatron_states.c).
+ * Mamba-2: one autograd function from the convolution to the last matmul. Saved: the result of the first
+ * matmul, and the scan's result before its gate. Forward: the convolution's result; states in fp32; in
+ * addition either 16-bit states, as passed from chunk to chunk, or the gated and normed result. Backward:
+ * both results of the convolution again, with a gradient; gradients of the scan before and after the gate,
+ * and its result; states with their gradients; scores and steps in fp32 (megatron_states.c).
  */
 static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 {
@@ -50,8 +50,8 @@ static p4d_tape_tensor mamba2(p4d_tape_writer *w, p4d_tape_tensor x)
 	o->back_scratch =
 	    t * in.element *
 	    (2 * mixed + 3 * values + 6 * states + 2 * l->state.groups * l->state.chunk + 9 * l->state.heads);
-	if (!w->trains) /* input of the last matmul, which the function makes in any case; an adapter
-			 * there has none */
+	if (!w->trains) /* input of the last matmul, which the function always allocates; an adapter of that
+			   matmul has no such input */
 		o->back_scratch += values * h * w->weight;
 	p4d_op_hold(w, x);
 	p4d_op_hold(w, product);

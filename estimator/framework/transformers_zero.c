@@ -89,9 +89,10 @@ static p4d_zero_windows windows(const p4d_zero *z, uint64_t trained, bool upward
 }
 
 /*
- * Called at the end of a window. touched: elements of its parameters; slice: the largest part of a parameter
- * in it. In the update of its rank (step()), the norm of each gradient is computed from an fp64 copy; then
- * the rank's part of the gradients is copied into one tensor, which is cast to fp32.
+ * Called at the end of a window. touched: elements of the parameters of which the window has a part. slice:
+ * the largest part of a parameter in the window. In the update of its rank (step()), the norm of each
+ * gradient is computed from an fp64 copy; then the rank's part of the gradients is copied into one tensor,
+ * which is cast to fp32.
  */
 static void passed(const p4d_zero *z, p4d_zero_windows *w, uint64_t touched, uint64_t slice)
 {
@@ -266,8 +267,8 @@ static void flush(p4d_transformers_step *s, uint64_t incoming)
 
 /*
  * Adds a gradient to the bucket. If the bucket is full, its content is reduced first. A gradient that is
- * larger than the bucket stays until then; with stage 1, in which all gradients exist before, it stays
- * longer.
+ * larger than the bucket stays allocated until this reduction. With stage 1, in which all gradients exist
+ * before the first reduction, it stays longer.
  */
 static void reduce(p4d_transformers_step *s, uint64_t elements)
 {

@@ -20,8 +20,10 @@ typedef struct p4d_zero_list {
 	uint64_t elements[P4D_ZERO_LIST];
 } p4d_zero_list;
 
-/* A parameter of the model. segment and at are counted from the model's end or, if upwards, from its
- * beginning. */
+/*
+ * A parameter of the model. `segment` and `at` count from the end of the model or, if `upwards` is set, from
+ * its beginning.
+ */
 typedef struct p4d_zero_cursor {
 	const p4d_zero_list *list;
 	uint64_t segment; /* 0: the end (or beginning) where the count starts; then each layer; then the other
@@ -69,7 +71,8 @@ p4d_zero_list p4d_transformers__parameters_of(const p4d_layout *layout, unsigned
 void p4d_transformers__zero_start(p4d_zero *zero, const p4d_layout *layout, uint64_t trained,
 				  unsigned element);
 /*
- * Whether gradients reach the bucket as soon as they exist, and stage 1 keeps none of earlier micro-batches.
+ * Whether each gradient enters the bucket as soon as it exists, and stage 1 has no gradients of earlier
+ * micro-batches.
  */
 static inline bool p4d_transformers__zero_grows(const p4d_layout *l)
 {
