@@ -16,7 +16,10 @@ const char *p4d_breakdown_name(p4d_breakdown_part loss)
 	return names[loss];
 }
 
-/* Model FLOPs of attention: 6*A*s per token and layer, half of that for causal attention. */
+/*
+ * The part of a step's model FLOPs that belongs to attention: 6*A*s per token and layer, half of that for
+ * causal attention, divided by all model FLOPs.
+ */
 static double attention_share(const p4d_layout *l)
 {
 	const double tokens = (double)l->global_batch * (double)l->seq_len;

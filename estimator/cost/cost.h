@@ -52,8 +52,8 @@ const char *p4d_cost_missing(const p4d_layout *layout, const p4d_gpu *gpu);
 double p4d_cost_peak_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*
- * Whether cp-comm=all-gather is faster than p2p. all-gather has fewer latencies; p2p overlaps with attention.
- * Needs cp > 1, and rates. Fast.
+ * Whether cp-comm=all-gather is faster than p2p. all-gather pays fewer latencies, but only p2p overlaps with
+ * attention. The layout must have cp > 1, and the GPU must have rates. Takes little time.
  */
 bool p4d_cost_prefers_gather(const p4d_layout *layout, const p4d_gpu *gpu);
 
@@ -85,15 +85,17 @@ size_t p4d_cost_storage(const p4d_layout *layout); /* number of doubles */
 /* Cached results that serve other layouts of the same request, world and GPU; see cost_internal.h. */
 typedef struct p4d_cost_cache p4d_cost_cache;
 
-/* A lower bound of the step time with any schedule: the slowest stage's work plus the communication that
- * cannot be hidden. Fast, and faster with a cache (memory; may be NULL). */
+/*
+ * A lower bound of the step time with any schedule: the slowest stage's work plus the communication that
+ * cannot be hidden. Takes little time, and less with a cache (memory; may be NULL).
+ */
 double p4d_cost_bound(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
  * A lower bound, in seconds per sequence, for all layouts with the same tp, cp, cp-comm and recompute, and
  * with this or a smaller micro-batch, whatever the pipeline. It assumes that all GPUs only compute layers
  * (with whole backward passes if the schedule has them), and that one of pp equal stages also computes the
- * matrix products of the head. pp = 1 is a bound for all pipelines: all GPUs share the head.
+ * head's matmuls. With pp = 1, all GPUs share the head, so the bound holds for all pipelines.
  */
 typedef struct p4d_cost_least {
 	double layers, head;
@@ -101,10 +103,10 @@ typedef struct p4d_cost_least {
 p4d_cost_least p4d_cost_floor(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
 /*
- * A lower bound, in seconds, of the time that a step takes in addition to the floor, if the layers are split
- * evenly. The last stage waits for the first micro-batch, and the step ends when the last micro-batch has
- * passed back through all stages. layers: the floor's seconds for the layers of a step. Needs the layout's
- * model, degrees, schedule and micro-batch.
+ * A lower bound, in seconds, of the time that a step takes in addition to p4d_cost_floor, if the layers are
+ * split evenly. The last stage waits for the first micro-batch, and the step ends when the last micro-batch
+ * has passed back through all stages. layers: the floor's seconds for the layers of a step. Needs the
+ * layout's model, degrees, schedule and micro-batch.
  */
 double p4d_cost_ramp(const p4d_layout *layout, double layers);
 
@@ -128,8 +130,9 @@ int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_wor
 		  p4d_error *err);
 
 /*
- * FLOPs of one step of the whole job: of the model, and as the hardware executes them. The number of layers
- * that p4d-train swaps instead of recomputing depends on gpu; NULL: half of them.
+ * FLOPs of one step of the whole job: of the model, and as the hardware executes them. The latter depend on
+ * how many layers p4d-train swaps instead of recomputing, which depends on the GPU. gpu NULL: half of the
+ * layers.
  */
 double p4d_cost_model_flops(const p4d_layout *layout);
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
@@ -154,7 +157,7 @@ typedef struct p4d_cost_served {
 } p4d_cost_served;
 
 /*
- * Seconds of such a pass through the fullest pipeline stage. The GPU's rates must be known (p4d_cost_known).
- * Matmuls run at the rates of training.
+ * Seconds of a pass (p4d_cost_served) through the fullest pipeline stage. The GPU's rates must be known
+ * (p4d_cost_known). p4d assumes that matmuls run at the rates of training.
  */
 double p4d_cost_serve(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_cost_served *work);

@@ -4,9 +4,9 @@
 
 /*
  * Fused attention computes half of the scores, or those of a window or of documents, in whole tiles. At the
- * end, the GPU waits for the last multiprocessor, which works on one row of blocks; the row ends with its
- * document. The backward pass has 2.5 times the matmuls. A slice of a sequence also attends to all slices
- * before it.
+ * end, the GPU waits for the last multiprocessor, which computes one row of blocks. With documents this row
+ * is shorter, because it ends with its document. The backward pass has 2.5 times the matmuls. A slice of a
+ * sequence also attends to all slices before it.
  */
 static double fused(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward)
 {
@@ -50,9 +50,9 @@ static double gradient_element(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
- * p4d-train: the gradients of keys and values are sent on while the next block is computed. Those of the last
- * block return to their rank, which nothing hides. For each later block, a rank zeroes a buffer, computes
- * gradients into it, and adds them to the received ones.
+ * p4d-train: the gradients of keys and values are sent to the next rank while the next block is computed. The
+ * gradients of the last block return to their own rank, and nothing hides this transfer. For each later
+ * block, a rank zeroes a buffer, computes gradients into it, and adds them to the received ones.
  */
 static void return_gradients(const p4d_cost_rates *r, p4d_cost_ring context, const p4d_cost_sizes *z,
 			     double steps, p4d_cost_share *out)

@@ -65,8 +65,10 @@ static const char *missing(const p4d_counted *w, const p4d_gpu *gpu)
 	return NULL;
 }
 
-/* The formula for one matmul (cost_ops.c), summed over all matmuls. The loss by tiles is proportional to
- * the depth, at the rate that most matmuls have. */
+/*
+ * The formula for one matmul (cost_ops.c), summed over all matmuls. The FLOPs lost to tile quantization are
+ * proportional to the summed depth. They take the mean time per FLOP of all matmuls.
+ */
 static double products(const p4d_counted *w, const p4d_gpu *gpu)
 {
 	const double half = w->flops - w->flops_8 - w->flops_tf32 - w->flops_32;

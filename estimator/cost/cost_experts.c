@@ -179,7 +179,7 @@ double p4d_cost__experts(const p4d_layout *l, const p4d_cost_rates *r, const p4d
 	y->forward.memory_bound += p4d_cost__memory_seconds(r, (l->glu ? 3 : 2) * e * t.gathered * t.F);
 	y->backward_input.memory_bound +=
 	    p4d_cost__memory_seconds(r, (l->glu ? 5 : 3) * e * t.gathered * t.F);
-	/* moves the inputs of both matmuls, and their gradients */
+	/* casts to FP8: forward the inputs of both matmuls, backward the gradients of their results */
 	y->forward.memory_bound +=
 	    p4d_cost__cast_seconds(l, r, t.gathered * z->h) + p4d_cost__cast_seconds(l, r, t.gathered * t.F);
 	y->backward_input.memory_bound += p4d_cost__cast_seconds(l, r, t.gathered * z->h) +

@@ -33,8 +33,8 @@ static double share_of_documents(const p4d_layout *l)
 /*
  * Fused attention works on tiles of 128 queries and keys. Where the causal mask or the end of a document cuts
  * a tile, it computes all of it. If documents have random lengths, with mean m, and x = 128 / m, the tiles of
- * one have (x / (1 - e^-x))^2 times the scores that it needs. Rates include the same loss in a sequence of
- * one document.
+ * a document have (x / (1 - e^-x))^2 times the scores that the document needs. The GPU's rates already
+ * include this loss for a sequence that is one document.
  */
 #define ATTENTION_TILE 128.0
 
@@ -51,9 +51,11 @@ double p4d_cost__scores_share(const p4d_layout *l)
 }
 
 /*
- * The share above, and by how much the sum of the busiest data-parallel rank exceeds its mean. The relative
- * standard deviation of one sequence's sum is sqrt(2 m / s) if documents are many (a renewal process), and 0
- * if there is one document. This formula is within a fifth of simulated values.
+ * The share of share_of_documents, and by how much the attention of the busiest data-parallel rank exceeds
+ * the mean over the ranks. A rank's attention is proportional to the sum of the squared lengths of its
+ * documents. The relative standard deviation of this sum for one sequence is sqrt(2 m / s) if documents are
+ * many (a renewal process), and 0 if there is one document. This formula is within a fifth of simulated
+ * values.
  */
 p4d_cost_of_documents p4d_cost_documents(const p4d_layout *l)
 {
@@ -135,7 +137,7 @@ double p4d_cost__expert_layer_matrices(const p4d_layout *l)
 	return l->pattern_length ? mean_matrices(l, true) : attention_matrices(l) + beside_experts(l);
 }
 
-/* Number of layers with attention. The next function: of state-space layers. */
+/* Number of layers with attention. */
 static double attending(const p4d_layout *l)
 {
 	const p4d_layer_counts counts = l->pattern_length ? all_layers(l) : (p4d_layer_counts){0};
@@ -144,6 +146,7 @@ static double attending(const p4d_layout *l)
 				 : (double)(l->layers + l->mtp_layers);
 }
 
+/* FLOPs per token of the forward scans of all state-space layers. */
 static double scans(const p4d_layout *l)
 {
 	if (!l->pattern_length)

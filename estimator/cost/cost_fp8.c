@@ -201,7 +201,10 @@ static void all_casts(const p4d_layout *l, const p4d_cost_rates *r, const p4d_co
 {
 	const bool fuses = p4d_fp8_fuses_swiglu(l), kept = p4d_fp8_keeps_inputs(l),
 		   norms = p4d_fp8_keeps_norms(l);
-	/* gate and up are read for an element of SwiGLU; for their gradients also one number of its result's
+	/*
+	 * With a fused SwiGLU, gate and up (4 bytes) are read to quantize an element of its result. To
+	 * quantize an element of the gradients of gate and up, 2 bytes of gate and up and 1 byte of the
+	 * result's gradient are read.
 	 */
 	const cast_product all[] = {
 	    {z->h, z->A + 2 * z->G, 2, 2, norms, waits(l)},

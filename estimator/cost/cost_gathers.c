@@ -64,8 +64,8 @@ static double reduce_seconds(const p4d_layout *l, const p4d_cost_rates *r, shard
 
 /*
  * For a layer whose parameters form two groups; the second may be empty. Extends its passes by the
- * communication that they do not hide. If one stream runs both, that is all communication. Returns the
- * extension.
+ * communication that they do not hide. Without overlap_dp this is all communication. Returns the seconds that
+ * were added.
  */
 static double hidden_behind(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_passes *layer,
 			    sharded_group first, sharded_group second)

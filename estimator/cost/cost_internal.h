@@ -25,8 +25,8 @@ typedef struct p4d_cost_rates {
 	double hbm;                                   /* seconds per byte of a kernel that only moves data */
 	double link, net; /* seconds per byte of one GPU in one direction: within the node, to other
 			   * nodes */
-	double excess; /* seconds per byte between leaf switches, divided by `net`, if the job spans several
-			  oversubscribed leaf switches; 0: the same as 1 */
+	double excess; /* if the job spans several oversubscribed leaf switches: seconds per byte between leaf
+			  switches, divided by `net`; 0 counts as 1 */
 	double host_update; /* p4d-train: seconds to update an element whose states are on the host; 0:
 			     * there are none */
 	double lift; /* seconds per byte of parameters or activations copied between host and GPU; 0: none
@@ -76,9 +76,11 @@ double p4d_cost__cast_bytes(const p4d_layout *layout);
 double p4d_cost__product_seconds(const p4d_cost_rates *r, double rows, double columns, double depth,
 				 double output_bytes);
 
-/* Seconds of a matmul that needs `arithmetic` seconds if it never waits for memory, and `memory` seconds
- * if it never computes. The longer one hides more of the other: the 1.5-norm, as in SimuMax's table for
- * B200. */
+/*
+ * Seconds of a matmul that needs `arithmetic` seconds if it never waits for memory, and `memory` seconds if
+ * it never computes. Part of the shorter time is hidden behind the longer one: the result is the 1.5-norm of
+ * both, as in SimuMax's table for B200.
+ */
 double p4d_cost__together(double arithmetic, double memory);
 
 /* Seconds of a kernel that moves this many bytes to and from device memory. */
@@ -219,13 +221,14 @@ static inline bool p4d_cost__pairs(const p4d_layout *l)
 void p4d_cost__overlap_exchange(const p4d_cost_rates *r, double exchanged, p4d_cost_part *y);
 
 /*
- * cost_grid.c. p4d_cost__grid adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which
- * already contain all other costs. The others: seconds of a sum over Y with `bytes` on every rank; seconds,
- * once per step, of the sum of the tables' gradients over Z.
+ * Adds the costs of Y and Z of a tp-grid to the passes of a dense layer, which already contain all other
+ * costs (cost_grid.c).
  */
 void p4d_cost__grid(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
+/* Seconds of a sum over Y with `bytes` on every rank. */
 double p4d_cost__features_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double bytes);
+/* Seconds, once per step, of the sum of the tables' gradients over Z. */
 double p4d_cost__tables_seconds(const p4d_layout *layout, const p4d_cost_rates *r, double elements);
 
 /*
@@ -271,28 +274,33 @@ void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d
 
 /* Elements of the adapters of a layer, on all tensor-parallel ranks. */
 double p4d_cost__adapters(const p4d_layout *layout);
-/* Elements of matrices on all ranks, for: a layer without experts; a layer with experts, not counting the
- * experts; one expert. With a layer pattern these are means over such layers; the cost model uses them
- * wherever one layer represents all. */
+/*
+ * Elements of the matrices of a layer without experts, on all ranks. With a layer pattern, this and the next
+ * two functions return means over such layers; the cost model uses them if one layer represents all.
+ */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
+/* Elements of the matrices of a layer with experts, not counting the experts; then those of one expert. */
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 double p4d_cost__expert_matrices(const p4d_layout *layout);
 
-/* Mamba-2 in a layer (cost_states.c): elements of its matrices; FLOPs per token of the forward scan; its
- * passes without the matmuls of these matrices. */
+/* Mamba-2 in a layer (cost_states.c): elements of its matrices. */
 double p4d_cost__state_matrices(const p4d_layout *layout);
+/* FLOPs per token of the forward scan. */
 double p4d_cost__scan_flops(const p4d_layout *layout);
+/* Adds the passes of Mamba-2 without the matmuls of its matrices. */
 void p4d_cost__scan(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		    p4d_cost_part *y);
 
-/* Layers with a memory (cost_memory.c): elements of a layer's matrices; the passes of its memory. Columns of
- * the table of values on this rank, in elements. Bytes of the values that a layer reads for some tokens.
- * Seconds of the table's update. */
+/* Layers with a memory (cost_memory.c): elements of a layer's matrices. */
 double p4d_cost__memory_matrices(const p4d_layout *layout);
+/* Adds the passes of a layer's memory. */
 void p4d_cost__memory(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		      p4d_cost_part *y);
+/* Columns of the table of values on this rank. */
 double p4d_cost__columns(const p4d_layout *layout);
+/* Bytes of the values that a layer reads for this many tokens. */
 double p4d_cost__lookup_bytes(const p4d_layout *layout, double tokens);
+/* Seconds of the table's update. */
 double p4d_cost__values_update(const p4d_layout *layout, const p4d_cost_rates *r);
 
 /* Number of layers with experts. */
@@ -301,8 +309,10 @@ double p4d_cost__expert_layers(const p4d_layout *layout);
 /* Share of a sequence's causal scores that are inside the window, averaged over the layers; 1 without a
  * window. */
 double p4d_cost__scores_share(const p4d_layout *layout);
-/* How many times the scores of documents fused attention computes, because tiles are cut; 1 without
- * documents. */
+/*
+ * Scores that fused attention computes with documents, divided by the scores of the documents. It is above 1
+ * because kernels compute whole tiles; 1 without documents.
+ */
 double p4d_cost__tile_excess(const p4d_layout *layout);
 
 /* Query columns of all heads; for latent attention, the mean of keys and values. */
@@ -373,15 +383,14 @@ struct p4d_cost_cache {
 
 p4d_cost_rates p4d_cost__recall_rates(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_cache *memory);
 
-/* The distinct parts of a layout, each computed once. All other passes are sums of these. */
+/* The distinct parts of a layout, each computed once. The passes of all chunks are sums of these parts. */
 typedef struct p4d_cost_terms {
 	p4d_cost_rates rates;
 	p4d_cost_passes layer, embedding, head; /* head and loss are 0 with vocabulary parallelism */
 	p4d_cost_passes expert_layer;           /* 0 if no layer has experts */
 	double layer_data, expert_layer_data,
 	    table_data;     /* exposed communication of replicas, and exposed host transfers */
-	double layer_again; /* part of a layer's input pass that is recomputation, if activations are
-			     * swapped */
+	double layer_again; /* part of a layer's input pass that recomputes, if activations are swapped */
 	double maxima;      /* in each pass of a chunk: agreement on FP8 maxima, see
 			     * p4d_cost__maxima_seconds */
 	p4d_cost_vocabulary_passes vocabulary; /* 0 without */

@@ -182,9 +182,10 @@ typedef struct activation_moves {
 
 /*
  * Number of activations (of the feed-forward size) that the kernels of an activation function read and write.
- * If a gated activation is unfused, its halves are copied. Without fusion, relu2 consists of ReLU and pow.
- * Forward each reads and writes once (2 + 2). Backward these are pow(x, 1), its product with 2 and with the
- * gradient (2 + 2 + 3), and ReLU's own gradient (3).
+ * If a gated activation is unfused, its halves are copied. Without fusion, relu2 consists of ReLU and pow. In
+ * the forward pass, each of the two kernels reads one activation and writes one (2 + 2). In the backward pass
+ * there are pow(x, 1), its product with 2, its product with the gradient (2 + 2 + 3), and ReLU's own gradient
+ * (3).
  */
 static activation_moves activation_of(const p4d_layout *l, bool fused)
 {
@@ -265,7 +266,10 @@ static void tensor_parallel(const p4d_layout *l, const p4d_cost_rates *r, const 
 	}
 	const double exposed = l->tp_comm_overlap ? OVERLAPPED_EXPOSED : 1;
 	double one = p4d_cost__boundary_seconds(l, r, z) * exposed;
-	/* experts take tokens in sharded form; shared experts are like whole layers */
+	/*
+	 * experts need no such collectives, because tokens stay sharded; shared experts need those of a layer
+	 * without experts
+	 */
 	const double ffn =
 	    kind.feed == P4D_FEED_NONE || (kind.feed == P4D_FEED_EXPERTS && !l->shared_ffn) ? 0 : 2;
 	const double mixer = kind.mixer != P4D_MIX_NONE ? 2 : 0;

@@ -186,7 +186,7 @@ static double attention_efficiency(const p4d_layout *l, const p4d_gpu *gpu, bool
 #define OWN_FLOPS_OF_MULTIPROCESSOR (0.25 * 2 * 128 * 1.7e9)
 #define OWN_BACKWARD (7.0 / 5)
 
-/* Whether cuDNN cannot apply the window of most layers: next to documents, and in a ring. */
+/* Whether cuDNN cannot apply the window of most layers. It cannot with documents, and in a ring. */
 static bool has_own_window(const p4d_layout *l)
 {
 	const bool ring = l->cp > 1 && l->cp_comm != P4D_CP_ALL_GATHER;

@@ -30,11 +30,9 @@ enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4, KERNELS_OF_SHARED = 4, KERNELS_OF_L
  */
 #define EXPANDED_RATE 0.36
 
-/*
- * PASS_SECONDS: seconds in which the host prepares a pass. The next constant: seconds of sampling per
- * sequence.
- */
+/* Seconds in which the host prepares a pass. */
 #define PASS_SECONDS 1e-3
+/* Seconds of sampling per sequence. */
 #define SAMPLE_SECONDS 1e-6
 
 /* An engine's own all-reduce starts immediately, but its messages are too short for the link's full rate. */
