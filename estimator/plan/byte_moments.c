@@ -12,7 +12,10 @@ typedef struct tensor {
 	uint64_t whole, here, run;
 } tensor;
 
-/* MOST: each layer with A, and up to three parts of B. UP: the index of `up` in p4d_adapted_of. */
+/*
+ * MOST: maximum number of tensors in a layer: for each linear layer, A and up to three parts of B. UP: the
+ * index of `up` in p4d_adapted_of.
+ */
 enum { MOST = 4 * P4D_ADAPTED_LAYERS, UP = 5 };
 typedef struct tensors {
 	unsigned count;

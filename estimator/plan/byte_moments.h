@@ -6,21 +6,22 @@
 
 /*
  * AdamW's moments in 8 bits, as p4d-train stores them: the format of bitsandbytes (arXiv 2110.02861). The
- * numbers of a tensor of the model, row by row, are in blocks of P4D_BYTE_BLOCK. Each number has a code of 8
- * bits, and each block a scale in fp32, once for either moment. Tensors of fewer than P4D_BYTE_LEAST elements
+ * elements of a tensor of the model, row by row, form blocks of P4D_BYTE_BLOCK. For each of the two moments,
+ * an element has an 8-bit code, and a block has an fp32 scale. Tensors of fewer than P4D_BYTE_LEAST elements
  * have moments in fp32, except tables (embedding, positions, head), which always have codes. Query, key and
  * value are tensors of their own, and so are gate and up.
  *
- * Blocks are those of the whole tensor, so all layouts compute the same numbers. A block may lie in the
- * shards of two ranks: these agree on its scale (runtime/trainer/optimizer_bytes.c). With tensor parallelism
- * each rank needs whole blocks.
+ * p4d-train forms the blocks of the whole tensor, not of a rank's part, so all layouts compute the same
+ * numbers. A block may be in the shards of two ranks, which then agree on its scale
+ * (runtime/trainer/optimizer_bytes.c). With tensor parallelism each rank needs whole blocks.
  */
 enum { P4D_BYTE_BLOCK = 256, P4D_BYTE_LEAST = 4096 };
 
 /* Buffers of a rank in addition to a code per moment and element of its shard. */
 typedef struct p4d_byte_room {
-	uint64_t blocks; /* scales of each moment: as many as blocks that the shard may have a part of */
-	uint64_t small;  /* numbers of each moment of small tensors */
+	uint64_t blocks; /* number of scales of each moment: one for each block of which the shard may have a
+			    part */
+	uint64_t small;  /* number of fp32 elements of each moment, for small tensors */
 } p4d_byte_room;
 
 /* shard: elements of the optimizer shard of a stage. */

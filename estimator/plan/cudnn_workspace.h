@@ -27,12 +27,12 @@
  *   100 103             8, 16 .. 128   0        full ? 128 + full : 0
  *   100 103, queries or keys <= 128    0        128 + own + full
  *
- * cuDNN refuses every other head size: one that is not a multiple of 8 both ways, a larger one in backward.
- * Both directions then run on kernels of p4d's own, which need none of it.
+ * cuDNN refuses every other head size: in both directions a size that is not a multiple of 8, and in the
+ * backward pass a larger one. p4d's own kernels then compute both directions, and need no workspace.
  *
- * full is what bf16 dK and dV of every query head take before they are summed over a group; own is the size
- * of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual, with the
- * same workspace; on sm 90 and 100 it then takes sm 80's workspace and head sizes.
+ * full: bytes of bf16 dK and dV of every query head, before they are summed over the query heads of a group.
+ * own: bytes of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual,
+ * with the same workspace; on sm 90 and 100 it then takes sm 80's workspace and head sizes.
  */
 typedef struct p4d_attention_bytes {
 	uint64_t forward_workspace;
@@ -43,23 +43,26 @@ typedef struct p4d_attention_bytes {
 } p4d_attention_bytes;
 
 /*
- * sm: one in the table; 0 or another: the largest of these, field by field, and fused if all of them are.
- * keys: those of one call, which differ from queries with context parallelism. heads is a multiple of
- * kv_heads; both are the rank's, all at least 1. Sizes saturate at UINT64_MAX.
+ * sm: a compute capability of the table. For 0 or another one, each number is the largest of the table, and
+ * `fused` is true only if it is true for the whole table. keys: number of keys of one call, which differs
+ * from `queries` with context parallelism. heads is a multiple of kv_heads; both are the rank's. All sizes
+ * are at least 1. Results saturate at UINT64_MAX.
  */
 p4d_attention_bytes p4d_attention_workspace(int sm, uint64_t batch, uint64_t heads, uint64_t kv_heads,
 					    uint64_t queries, uint64_t keys, uint64_t head_dim);
 
 /*
  * Documents of packed sequences, none longer than `length`: cuDNN computes each as a sequence of its own
- * length (ragged tensors), several in a call. Their number is a power of two. Source and devices as above:
+ * length (ragged tensors), several in a call. The number of documents in a call is a power of two. Source and
+ * devices as above:
  *
  *   sm                         head size      forward                         backward
  *   90, length > 128           8, 16 .. 256   768 + 256 * max(documents, 64)  1152 + 448 * documents
  *   100 103, length > 128      8, 16 .. 128   as sm 90
  *
- * Others are not used: sm 80 needs a second fp32 dQ for as many tokens as all documents could have, and
- * cuDNN has no gradient for sm 120. sm 0 or another: false.
+ * p4d uses cuDNN for documents on no other GPUs: sm 80 needs a second fp32 dQ for as many tokens as all
+ * documents could have, and cuDNN has no gradient for sm 120. For sm 0 or another one the function returns
+ * false.
  */
 bool p4d_attention_takes_documents(int sm, uint64_t length, uint64_t head_dim);
 uint64_t p4d_attention_documents_workspace(uint64_t documents, bool backward);
@@ -70,8 +73,8 @@ typedef struct p4d_attention_call {
 	bool backward;
 	bool staged; /* gradients accumulate, so they are first computed in bf16 */
 	/*
-	 * 0: the batch is of whole sequences. Else the documents of a call, which are queries and keys of all
-	 * sequences, in rows of (heads + 2 * kv_heads) * head_dim elements.
+	 * Number of documents of a call; 0: the batch has whole sequences. The call gets queries, keys and
+	 * values of all sequences in rows of (heads + 2 * kv_heads) * head_dim elements.
 	 */
 	uint64_t documents;
 } p4d_attention_call;
@@ -84,9 +87,10 @@ typedef struct p4d_attention_workspaces {
 	uint64_t query_gradient, row_sums; /* as in p4d_attention_bytes */
 	uint64_t dq, dk, dv;               /* bf16 (batch, queries or keys, their heads * head_dim) */
 	/*
-	 * Documents with grouped queries: bf16 rows, heads / kv_heads times as wide as those of queries, keys
-	 * and values; each begins with dK and dV of all query heads. The query gradient has rows as wide as
-	 * theirs.
+	 * Only for documents with grouped queries: dK and dV of all query heads, in bf16. A row is heads /
+	 * kv_heads times as wide as a row of queries, keys and values, because cuDNN requires all strides of
+	 * dK to be the same multiple. Rows of the query gradient are as wide as those of queries, keys and
+	 * values.
 	 */
 	uint64_t key_heads;
 	uint64_t bytes;   /* bytes of all buffers */

@@ -14,8 +14,9 @@
  * Activations: what a layer keeps for its backward pass, except its input. A layer is either swapped or
  * recomputed. A swapped layer's activations are copied to the host during the passes that follow, and copied
  * back during the backward pass of the layer after it. A recomputed layer's activations are dropped, and
- * computed from the input again. As many layers are swapped as a forward pass hides, spread evenly (KARMA,
- * arXiv 2008.11421). The device has room for the activations of P4D_SWAP_PLACES layers.
+ * computed from the input again. p4d-train swaps as many layers as it can copy to the host during a forward
+ * pass, spread evenly (KARMA, arXiv 2008.11421). The device has room for the activations of P4D_SWAP_PLACES
+ * layers.
  *
  * Optimizer states: this rank's shard, in subgroups. For some subgroups, gradients are copied to the host,
  * the update runs there, and parameters are copied back, unless they stay on the host. For the others, states
@@ -46,16 +47,18 @@ static inline bool p4d_swaps_activations(const p4d_layout *layout)
 }
 
 /*
- * The number of a chunk's layers that are swapped, if each layer has `bytes` bytes; half of them if no rate
- * is known. The next two functions: the number of swapped layers before a layer; whether a layer is swapped.
+ * The number of a chunk's layers that are swapped, if each layer has `bytes` bytes. If the rate of the link
+ * or of the forward pass is unknown, half of the layers, rounded up.
  */
 uint32_t p4d_offload_swapped(const p4d_layout *layout, const p4d_gpu *gpu, uint32_t layers, uint64_t bytes);
 
+/* Number of swapped layers before a layer. */
 static inline uint32_t p4d_offload_swapped_before(uint32_t swapped, uint32_t layers, uint32_t layer)
 {
 	return (uint32_t)((uint64_t)layer * swapped / layers);
 }
 
+/* Whether a layer is swapped. */
 static inline bool p4d_offload_is_swapped(uint32_t swapped, uint32_t layers, uint32_t layer)
 {
 	return p4d_offload_swapped_before(swapped, layers, layer + 1) >
@@ -79,12 +82,12 @@ unsigned p4d_offload_staged_states(const p4d_layout *layout);
  * their values. */
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
-/*
- * p4d_offload_resident: number of layers in the window of a stage. The next function: the fraction of a
- * pass's layers that must be copied to the device. It is exact if one chunk alternates between forward and
- * backward passes, which p4d assumes.
- */
+/* Number of layers in the window of a stage. */
 uint64_t p4d_offload_resident(const p4d_layout *layout, uint32_t stage);
+/*
+ * The fraction of a pass's layers that must be copied to the device. It is exact if one chunk alternates
+ * between forward and backward passes, which p4d assumes.
+ */
 double p4d_offload_misses(const p4d_layout *layout);
 
 /*

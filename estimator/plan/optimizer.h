@@ -11,8 +11,9 @@ typedef unsigned p4d_state; /* a number in p4d_optimizer.state; in checkpoints, 
  * state of every optimizer is the master copy of the parameter. fp32 parameters are their own master copy,
  * without another buffer. PyTorch allocates the other states at the first step.
  *
- * A checkpoint of p4d-train has 32 bits per parameter for each name in `stored`. With moments in 8 bits these
- * are the scales of its block, or the moments themselves where they are in fp32, and the codes.
+ * A checkpoint of p4d-train has 32 bits per parameter for each name in `stored`. With 8-bit moments, "first"
+ * and "second" have the scale of the parameter's block, or the moment itself if it is in fp32. "codes" has
+ * the codes.
  */
 typedef struct p4d_optimizer {
 	const char *name;

@@ -18,7 +18,8 @@ uint64_t p4d_packed_documents(const p4d_layout *l, const p4d_gpu *gpu)
 
 	if (!length || none || !gpu || !p4d_on_gpu(l->device) || !whole || z.dtype != P4D_DT_BF16 ||
 	    !p4d_attention_takes_documents(gpu->sm, l->seq_len, l->head_dim) ||
-	    z.n > INT32_MAX / (z.columns * (z.heads / z.kv_heads))) /* places are 32 bits */
+	    z.n > INT32_MAX /
+		      (z.columns * (z.heads / z.kv_heads))) /* positions of documents are 32-bit numbers */
 		return 0;
 	/* the last document of a sequence may be padding */
 	while (documents < z.n / length + z.batch && documents < MOST)

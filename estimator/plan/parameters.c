@@ -181,10 +181,7 @@ static p4d_wide padded(const p4d_layout *l, p4d_wide n)
 	return p4d_div_up(n, unit) * unit;
 }
 
-/*
- * Parameters of the model's start that are in a chunk's first segment. The next function: of its end, in the
- * chunk's last segment.
- */
+/* Parameters of the model's start that are in a chunk's first segment. */
 static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	if (p4d_schedule_position_of(schedule, stage, chunk) > 0)
@@ -192,6 +189,7 @@ static p4d_wide start_of(const p4d_layout *l, const p4d_schedule *schedule, uint
 	return p4d_cuts_segments(l) ? p4d_size_of_begin(l) : begin_parameters(l);
 }
 
+/* Parameters of the model's end that are in a chunk's last segment. */
 static p4d_wide end_of(const p4d_layout *l, const p4d_schedule *schedule, uint32_t stage, uint32_t chunk)
 {
 	/* if one stage has both ends of the model, a tied table belongs to the model's start */

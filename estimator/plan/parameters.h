@@ -191,7 +191,7 @@ p4d_wide p4d_parameters__largest_segment(const p4d_layout *layout, const p4d_sch
 					 uint32_t stage);
 
 /*
- * With Muon: the elements in a rank's shards that AdamW updates, at most. A rank's shard of a segment may lie
- * within what AdamW updates.
+ * With Muon: an upper bound of the elements in a rank's shards that AdamW updates. In the worst case, all
+ * elements of a rank's shard of a segment are among these.
  */
 p4d_wide p4d_parameters__of_adamw(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);

@@ -7,7 +7,7 @@
 #include "request/layout.h"
 
 /*
- * A cache of results that plans of several stages and layouts share: a framework's numbers for a layer. They
+ * A cache of a framework's numbers for a layer, which plans of several stages and layouts share. The numbers
  * do not depend on the members that p4d_plan_memo_numbers ignores (degrees of data and pipeline parallelism,
  * the schedule, the batch). The caller owns the cache, zeroes it at first, and has one for each thread.
  */
@@ -24,8 +24,10 @@ typedef struct p4d_plan_memo_entry {
 typedef struct p4d_plan_memo {
 	size_t entries; /* a power of two */
 	p4d_plan_memo_entry *entry;
-	/* The largest size that matters to the caller. If a plan needs more bytes, its result may be any
-	 * number between these bytes and its own. 0: results are always exact. */
+	/*
+	 * The largest size that matters to the caller. If a plan needs more bytes than this, its result may
+	 * be any number from this size to the bytes that it needs. 0: results are always exact.
+	 */
 	uint64_t enough;
 } p4d_plan_memo;
 

@@ -14,8 +14,11 @@ typedef struct p4d_rows {
 	p4d_schedule schedule;
 	uint32_t stage;
 	bool first, last; /* whether the stage has the start or the end of the model */
-	/* Copies of an activation row: `slots` slots with slot_layers layers each. If chunks differ, one
-	 * slot with the largest number of layers that are alive at a time. */
+	/*
+	 * Copies of an activation row: `slots` slots with slot_layers layers each. If the chunks have
+	 * different numbers of layers, there is one slot, which has the largest number of layers that are
+	 * alive at a time.
+	 */
 	uint64_t slot_layers;
 	uint32_t slots;
 	unsigned alignment; /* alignment in bytes of every buffer; a power of two */

@@ -28,7 +28,7 @@ enum { P4D_TP_PARTS = 2, P4D_TP_BLOCKS = 16 };
 
 /*
  * Tables of cosines and sines: one for the model's rotation and, if some layers rotate in another way or not
- * at all, one for these layers. The next function: the index of a layer's table.
+ * at all, one for these layers.
  */
 static inline unsigned p4d_rope_tables(const p4d_layout *l)
 {
@@ -37,6 +37,7 @@ static inline unsigned p4d_rope_tables(const p4d_layout *l)
 	return a->unrotated_every || (l->sliding_window && a->plain_windows) ? 2 : 1;
 }
 
+/* Index of the table that a layer uses. */
 static inline unsigned p4d_rope_table_of(const p4d_layout *l, uint64_t layer)
 {
 	const p4d_architecture *a = l->architecture;

@@ -196,8 +196,8 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *l, uint32_t stage, uint
 }
 
 /*
- * Host memory of a node. rank_bytes: the maximum per rank over the examined stages; the next argument: the
- * offloaded part of these bytes.
+ * Host memory of a node. rank_bytes: the maximum per rank over the examined stages. offloaded: the offloaded
+ * part of these bytes.
  */
 static uint64_t host_need(const p4d_layout *l, const p4d_capacity *capacity, uint64_t rank_bytes,
 			  uint64_t offloaded)

@@ -102,9 +102,9 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 			p4d_stage *out, p4d_error *err);
 
 /*
- * Host memory of one rank of a stage, if checkpoints are modelled. A rank saves from a copy of its optimizer
- * shards (all states), and loads through a buffer as large as the largest shard. Bytes; P4D_NOT_MODELLED - 1
- * on overflow.
+ * Host memory of one rank of a stage, for frameworks whose checkpoints p4d models. A rank saves from a copy
+ * of its optimizer shards (all states), and loads through a buffer as large as the largest shard. Bytes;
+ * P4D_NOT_MODELLED - 1 on overflow.
  */
 typedef struct p4d_host_class {
 	uint64_t process;   /* an allowance for the program, its libraries and the ranks' shared memory */
@@ -134,9 +134,10 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
 /*
  * Iterates over the stages that may need the most memory. Embedding and head add memory at the ends of the
  * pipeline, and slots grow towards one end, in all schedules (test_plan checks it). So a stage between the
- * ends holds no more than another one with at least as many layers, layers with experts, and slots. There are
- * up to a thousand stages, and few of them have more layers than all before them. Stages of a pattern that
- * begin with the same letter have layers of the same kinds.
+ * ends needs no more memory than a stage with at least as many layers, layers with experts, and slots. The
+ * iterator therefore skips a stage that has neither more layers nor more layers with experts than all stages
+ * before it. With a layer pattern, it compares only stages that begin at the same letter, because these have
+ * layers of the same kinds.
  */
 typedef struct p4d_memory_stages {
 	uint32_t count, next;
