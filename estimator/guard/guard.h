@@ -77,7 +77,7 @@ void p4d_guard_verify_script(const p4d_site *site, const p4d_job *job, p4d_clust
 /*
  * For slurmctld and slurmstepd: checks a plan line without changing it. options: the job's other p4d options
  * (may be NULL), which must agree with the plan. plan NULL or "": the job passes if it has no p4d options and
- * the partition does not require a plan; otherwise it is refused. The fix of P4D_E_NO_PLAN is the command
+ * the partition does not require a plan; otherwise it is refused. For P4D_E_NO_PLAN, the fix is the command
  * that completes the plan.
  */
 void p4d_guard_verify(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,

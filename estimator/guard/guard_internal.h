@@ -17,8 +17,8 @@ typedef struct p4d_guard_work {
 	p4d_search_budget budget;
 	p4d_plan_memo memo; /* cache of plans for the searches about this job */
 	bool by_script;     /* the user typed no p4d options */
-	bool as_written;    /* the program runs with the script's values, so p4d chooses and rewrites
-			     * nothing */
+	bool as_written;    /* the program runs with the script's values, so p4d neither chooses nor rewrites
+			       options */
 	bool searches;
 	char gpu_type[48]; /* the GRES type with which a fix requests another GPU; "": the fix keeps the
 			    * GPU */
@@ -47,8 +47,10 @@ void p4d_guard__limit_nodes(const p4d_guard_work *work, p4d_error *err);
  * has a fix if p4d accepts the job with that fix. */
 bool p4d_guard__starts_others(const p4d_guard_work *work, p4d_error *err);
 
-/* For a job that only unvalidated formulas say does not fit, so that p4d only warns: adds a layout that
- * fits as the warning's fix. */
+/*
+ * For a job about which p4d only warns, because only unvalidated formulas say that it does not fit: adds a
+ * layout that fits as the warning's fix.
+ */
 void p4d_guard__suggest(p4d_guard_work *work, const p4d_request *asked);
 
 /* Storage for the texts of a fix that is applied. */

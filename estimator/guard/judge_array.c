@@ -63,8 +63,8 @@ static void name_task(const p4d_job_tasks *tasks, uint32_t task, p4d_verdict *v)
 }
 
 /*
- * A plan for one task would be wrong for the others: slurmctld checks the script instead. Options that p4d
- * refuses are still refused, as for any job, since the script may fit without them.
+ * Removes the plan of one task, which would be wrong for the other tasks: slurmctld checks the script
+ * instead. A refusal stays, because the script may fit without the refused options.
  */
 static void drop_plan(p4d_verdict *v)
 {

@@ -37,7 +37,7 @@ static const least leasts[] = {
     {P4D_LORA_DROPOUT, ANY, true},     {P4D_LORA_RANK, 1, true},
     {P4D_OPTIMIZER, P4D_SGD, false},   {P4D_PARAM_DTYPE, P4D_PARAM_BF16, false},
     {P4D_ADAPTER_DTYPE, ANY, false},   {P4D_FINETUNE, P4D_TUNE_QLORA, false},
-    {P4D_QUANT, ANY, false}, /* take_least */
+    {P4D_QUANT, ANY, false}, /* take_least also sets P4D_FINETUNE */
 };
 
 static const least *least_of(const char *name)
@@ -190,8 +190,8 @@ static void take_ways_out(const p4d_message *from, p4d_message *message)
 
 /*
  * Refuses the job if the site refuses jobs by their scripts (scripts = judge) and the job cannot fit even if
- * everything unknown needs no memory. With the fix, that reason disappears; p4d then cannot tell whether the
- * job fits.
+ * everything unknown needs no memory. A job with the fix is no longer refused for this reason, but p4d still
+ * cannot tell whether it fits.
  */
 static void refuse(const weighing *w, bool searches, p4d_verdict *verdict)
 {

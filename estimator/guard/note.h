@@ -54,10 +54,10 @@ bool p4d_note_heed(const p4d_note *note, p4d_verdict *verdict);
 void p4d_note_say_moved(const p4d_note *note, const p4d_job *job, p4d_verdict *verdict);
 
 /*
- * The same for a job without options. slurmctld has only the script's text. If it could not judge that text,
- * its verdict repeats the note; it refuses the job if the submitting side did (scripts = judge). Exception: a
- * site may demand that jobs say what they train; a job whose script the submitting side judged meets that
- * demand. A user who forges such a note could just as well type the options of a small model.
+ * Like p4d_note_heed, for a job without options. slurmctld has only the script's text. If it could not judge
+ * that text, its verdict repeats the note; it refuses the job if the submitting side did (scripts = judge).
+ * Exception: a site may demand that jobs say what they train; a job whose script the submitting side judged
+ * meets that demand. A user who forges such a note could just as well type the options of a small model.
  */
 bool p4d_note_heed_script(const p4d_note *note, p4d_verdict *verdict);
 

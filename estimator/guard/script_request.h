@@ -21,8 +21,8 @@ bool p4d_guard__script_concerns(const p4d_site *site, const p4d_reading *reading
 const char *p4d_guard__script_place(const p4d_reading *reading, char *buf, size_t size);
 
 /*
- * True if a reading (with a reader) is not enough for a verdict. *why is OK if nobody expects a verdict;
- * UNMODELLED; or NOT_READ, with the missing values and the options that would give them. typed: options that
+ * True if a reading (with a reader) is not enough for a verdict. *why then is OK if nobody expects a verdict,
+ * UNMODELLED, or NOT_READ with the missing values and the options that would give them. typed: options that
  * the user typed, which are therefore not missing.
  */
 bool p4d_guard__script_unread(const p4d_reading *reading, const p4d_request *typed, p4d_error *why);
@@ -44,10 +44,10 @@ bool p4d_guard__gives_arguments(const p4d_reading *reading);
 bool p4d_guard__script_binds(const p4d_reading *reading, const p4d_job *job);
 
 /*
- * For a job with options and a script whose values its program uses. Unsets options that repeat the script's
- * values. Returns true if other options contradict a value of the script or a default of its program. *err is
- * then CONTRADICTION, with the right options as the fix, and *without is the request without the
- * contradicting options.
+ * For a job that has options, and a script whose values its program uses. Unsets options that repeat the
+ * script's values. Returns true if other options contradict a value of the script or a default of its
+ * program. *err is then CONTRADICTION, with the right options as the fix, and *without is the request without
+ * the contradicting options.
  */
 bool p4d_guard__settle_typed(const p4d_reading *reading, const char *datadir, p4d_request *request,
 			     p4d_request *without, p4d_error *err);

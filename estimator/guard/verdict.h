@@ -141,16 +141,20 @@ void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *req
  * host_bytes: the requested memory of a node; 0: unknown. */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);
 
-/* Fails (HOST_MEMORY) if the ranks of a node need more host memory than the job gets. */
+/* Errors: HOST_MEMORY, if the ranks of a node need more host memory than the job gets. */
 int p4d_guard__check_host_memory(const p4d_job *job, const p4d_verdict *verdict, p4d_error *err);
 
-/* Host memory per node to request for an estimate whose host_bytes is known: all tensors pinned, and room as
- * on a GPU above `limit`, a fraction. Bytes. */
+/*
+ * Host memory, in bytes per node, that a fix requests for an estimate whose host_bytes is known. It counts
+ * all tensors as pinned, and adds the same free share as on a GPU that may be filled up to `limit`.
+ */
 uint64_t p4d_guard__roomy(const p4d_estimate *estimate, double limit);
 
-/* Warns (UNVALIDATED) about a job that offloads and nearly fills its host memory: above the limit for GPU
- * memory. The host's part of an estimate was not measured, and the system, other processes and page tables
- * need some of a node. */
+/*
+ * Warns (UNVALIDATED) about a job that offloads and fills its host memory above the limit for GPU memory. The
+ * host's part of an estimate was not measured, and the system, other processes and page tables need some of a
+ * node.
+ */
 void p4d_guard__say_host_memory(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				void *context, p4d_verdict *verdict);
 
