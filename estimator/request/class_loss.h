@@ -12,18 +12,20 @@
 typedef struct p4d_class_loss {
 	const char *class_name;
 	int64_t since, before; /* range of releases, as values of --transformers */
-	bool upcasts;          /* logits.float(); the original logits are freed, */
-	bool keeps;            /* unless the result of the text part still refers to them */
+	bool upcasts;          /* logits.float(). The original logits are then freed, unless `keeps` is set */
+	bool keeps;            /* the result of the text part still refers to the original logits */
 	bool masks;            /* logits[attention_mask != 0]: a copy, and another copy of the gradient */
 	const char *what;      /* for messages: "with transformers 4.52 to 5.16, ..." */
 } p4d_class_loss;
 
-/* The loss of a request's model in the request's release of transformers; without one, in the newest. NULL:
- * the library's usual loss. */
+/*
+ * The loss of a request's model in the requested release of transformers or, if the request names none, in
+ * the newest release. NULL: the library's usual loss.
+ */
 const p4d_class_loss *p4d_class_loss_of(const p4d_request *request);
 
 /*
- * Iterates over the other losses that the model's class has in releases that the request allows; NULL: no
- * more. *at: 0 at first. *release: a release with that loss.
+ * Returns the next of the other losses that the model's class has in releases that the request allows; NULL:
+ * there are no more. *at: 0 at first. *release: a release with that loss.
  */
 const p4d_class_loss *p4d_class_loss_other(const p4d_request *request, unsigned *at, int64_t *release);

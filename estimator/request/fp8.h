@@ -40,7 +40,7 @@ typedef struct p4d_fp8_recipe {
 extern const p4d_fp8_recipe p4d_fp8_recipes[];
 enum { P4D_FP8_RECIPES = 6 };
 
-/* Whether p4d-train's matmuls can use the recipe on GPUs of a compute capability; and the best recipe for
- * these GPUs; -1: none. */
+/* Whether p4d-train's matmuls can use the recipe on GPUs of this compute capability. */
 bool p4d_fp8_trains(int64_t recipe, int sm);
+/* The best recipe for these GPUs; -1: none. */
 int p4d_fp8_recipe_for(int sm);

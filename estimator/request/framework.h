@@ -25,8 +25,8 @@ typedef struct p4d_framework_cost {
 	bool unfused_attention; /* supports unfused attention, with separate kernels for scores and softmax */
 	/* host time per layer and micro-batch, for both passes; a faster GPU waits for the host */
 	double host_layer_seconds;
-	double host_experts_seconds,
-	    host_latent_seconds; /* additional host time for a layer's experts; and for latent attention */
+	double host_experts_seconds, host_latent_seconds; /* additional host time, as above: for a layer's
+							     experts; for latent attention */
 	/* gathers inputs for weight gradients and scatters input gradients concurrently with matmuls */
 	bool overlaps_sequence_parallel;
 	bool overlaps_pipeline; /* sends to other stages overlap with passes, in any schedule */
@@ -51,8 +51,10 @@ typedef struct p4d_framework_cost {
 	bool casts_each_product; /* FP8: casts both operands of every matmul, after gathering them */
 	bool reorders_gathered_keys; /* gathers all sequences together; otherwise piece by piece, in
 				      * place */
-	/* one kernel each rotates queries and keys, and another concatenates their gradients with that of
-	 * the values; otherwise one kernel does all in place */
+	/*
+	 * queries and keys are rotated by one kernel each, and another kernel concatenates their gradients
+	 * with the gradient of the values; false: one kernel does all in place
+	 */
 	bool rotates_apart;
 	/* FP8 with delayed scales: after each pass of a chunk, all ranks of the stage agree on maxima */
 	bool reduces_maxima;
@@ -107,10 +109,10 @@ struct p4d_plan;
 
 typedef struct p4d_framework {
 	const char *name, *program; /* name in the option, and in messages */
-	const char *title;          /* the programs it stands for, if `program` alone is not enough; NULL:
-				     * `program` */
-	const char *also;           /* another name for the option, " (HF)"; NULL: none */
-	bool fine_tunes;            /* the default framework for models of the hub and for adapters */
+	const char *title; /* all programs that the entry stands for, if these are more than `program`; NULL:
+			      `program` */
+	const char *also;  /* another name for the option, " (HF)"; NULL: none */
+	bool fine_tunes;   /* the default framework for models of the hub and for adapters */
 	p4d_framework_sharing sharing;
 
 	/* features */
@@ -163,8 +165,11 @@ typedef struct p4d_framework {
 	 * memory or, with is_short, on one that is nearly full. 0, NULL: unknown. */
 	uint64_t (*reserved)(const p4d_layout *layout, uint32_t stage, const struct p4d_plan *plan,
 			     bool is_short);
-	/* The part of the layout that was not compared with the allocations of its code; NULL: all was
-	 * compared. The member is NULL if everything was compared in all layouts. */
+	/*
+	 * Names the part of the layout that was not compared with the allocations of the framework's code;
+	 * NULL: all was compared. The function pointer itself is NULL if everything was compared in all
+	 * layouts.
+	 */
 	const char *(*unvalidated)(const p4d_layout *layout);
 	bool frees_gradients;          /* frees memory after each step */
 	bool allocates_plan;           /* the program allocates exactly these buffers, at these offsets */
@@ -180,10 +185,10 @@ typedef struct p4d_framework {
 
 	/* job scripts */
 	const char *const *script_words; /* a job script with any of these words starts it; NULL-terminated */
-	bool task_per_gpu;               /* Slurm starts every rank */
-	bool takes_job_key;              /* its ranks authenticate each other with P4D_JOB_KEY */
-	bool rounds_moments;             /* quantizes into bf16 with any precision and sharding; master
-					  * weights stay fp32 */
+	bool task_per_gpu;   /* Slurm starts one task per GPU; false: a launcher starts the ranks */
+	bool takes_job_key;  /* its ranks authenticate each other with P4D_JOB_KEY */
+	bool rounds_moments; /* quantizes into bf16 with any precision and sharding; master
+			      * weights stay fp32 */
 	const p4d_framework_arguments *arguments; /* writes the arguments for a layout; NULL: the program
 						   * reads the plan */
 	/* another framework for which p4d also writes arguments, if it can run the layout; 0: none */

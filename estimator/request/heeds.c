@@ -260,7 +260,9 @@ int p4d_heeds__check(const p4d_request *r, p4d_error *err)
 	return 0;
 }
 
-/* For example, getopt completes "--p4d-gpu=8" to the name of such an option. */
+/*
+ * The user may not have meant such an option: for example, getopt completes "--p4d-gpu=8" to the name of one.
+ */
 p4d_option p4d_heeds_unused(const p4d_request *r)
 {
 	const unsigned heeds = workloads[r->value[P4D_WORKLOAD]].heeds;

@@ -20,7 +20,10 @@ enum {
 	P4D_HEEDS_DEEPSPEED = 1 << P4D_FRAMEWORK_DEEPSPEED,
 	P4D_HEEDS_DDP = 1 << P4D_FRAMEWORK_DDP,
 	P4D_HEEDS_FSDP = 1 << P4D_FRAMEWORKS, /* --framework fsdp with other modules (--model-code) */
-	/* programs that can split a model; with transformers' or LitGPT's modules; with PyTorch; all */
+	/*
+	 * SPLIT: programs that can split a model. MODULES: programs with transformers' or LitGPT's modules.
+	 * Then: programs with PyTorch; all programs
+	 */
 	P4D_HEEDS_SPLIT = P4D_HEEDS_P4DTRAIN | P4D_HEEDS_MEGATRON | P4D_HEEDS_TORCHTITAN,
 	P4D_HEEDS_MODULES = P4D_HEEDS_FSDP | P4D_HEEDS_DEEPSPEED | P4D_HEEDS_DDP,
 	P4D_HEEDS_PYTORCH = P4D_HEEDS_TORCHTITAN | P4D_HEEDS_MODULES,

@@ -53,8 +53,9 @@ p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint6
 uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
 uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 
-/* Number of layers with a memory among the first n; whether a pattern has one. Time linear in n. */
+/* Number of layers with a memory among the first n. Takes time linear in n. */
 uint64_t p4d_layers_with_memory(const p4d_layout *layout, uint64_t n);
+/* Whether the model's pattern has layers with a memory. */
 static inline bool p4d_layers_remember(const p4d_request *model)
 {
 	return p4d_is_set(model, P4D_LAYER_PATTERN) && strchr(model->layer_pattern, 'K');

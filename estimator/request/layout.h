@@ -233,9 +233,9 @@ typedef struct p4d_layout {
 	bool local_loss; /* each stage has its own head and loss; no gradient crosses stages */
 	int cp_comm;     /* P4D_CP_P2P also without context parallelism */
 	bool sequence_parallel, optimizer_sharding;
-	int zero_stage;        /* dp*cp ranks shard: 0 nothing, 1 optimizer states, 2 also gradients, 3 also
-				* parameters */
-	unsigned offload;      /* tensors in host memory: mask of P4D_OFFLOAD_* */
+	int zero_stage;   /* the dp*cp ranks shard nothing (0), optimizer states (1), also gradients (2), also
+			     parameters (3) */
+	unsigned offload; /* tensors in host memory: mask of P4D_OFFLOAD_* */
 	bool pairs, reference; /* preference training: the loss needs pairs of sequences, and there is a
 				* frozen copy of the model */
 	int finetune, quant;   /* which parameters are trained; type of the layers' frozen weights */
@@ -259,10 +259,11 @@ static inline uint64_t p4d_pass_tokens(const p4d_layout *l)
 /* p4d chooses lengths of slices that are multiples of this. */
 uint64_t p4d_layout_slice_step(const p4d_layout *layout);
 /*
- * Stores other lengths, one per slice; they must be such multiples and add up to the sequence length. And
- * writes them as text.
+ * Stores other lengths, one per slice. They must be multiples of p4d_layout_slice_step and add up to the
+ * sequence length.
  */
 void p4d_layout_set_slices(p4d_layout *layout, const uint32_t *lengths);
+/* Writes the lengths of slices as text. Returns buf. */
 const char *p4d_layout_slices_text(const uint32_t *lengths, uint64_t slices, char *buf, size_t size);
 
 /* Modules of --recompute-modules, as Megatron-LM has them. */
@@ -397,15 +398,15 @@ static inline bool p4d_grid_is_linked(const p4d_layout *l, p4d_tp_grid g)
 	       (g.z > 1 && p4d_tp_is_linked(l, g.x * g.y) && ranks % l->gpus_per_node == 0);
 }
 
-/* Megatron-LM's precision-aware optimizer, which keeps states in fewer bits. */
+/* Whether Megatron-LM's precision-aware optimizer keeps states in fewer bits. */
 static inline bool p4d_precise_optimizer(const p4d_layout *l)
 {
 	return l->half_moments || l->megatron.half_master;
 }
 
 /*
- * The options that a search may choose, in the order they are printed; and whether a value is the default. If
- * the user does not set eval-micro-batch, it stays unset and equals micro-batch. Unset token-slices are 1.
+ * The options that a search may choose, in the order they are printed. If the user does not set
+ * eval-micro-batch, it stays unset and equals micro-batch. Unset token-slices are 1.
  */
 enum { P4D_LAYOUT_OPTIONS = 13 };
 extern const p4d_option p4d_layout_options[P4D_LAYOUT_OPTIONS];
@@ -419,6 +420,7 @@ bool p4d_layout_shares_more(const p4d_request *request, p4d_option option);
 /* Appends the sharding options that p4d chose, "--p4d-optimizer-sharding=parameters" with the prefix
  * "--p4d-". */
 void p4d_layout_add_sharing(const p4d_request *request, const char *prefix, p4d_text *text);
+/* Whether the option's value is the default. */
 bool p4d_layout_is_default(const p4d_request *request, p4d_option option);
 
 /* Whether an option has no effect because the model has no experts. */

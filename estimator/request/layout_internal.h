@@ -45,8 +45,8 @@ uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uin
 void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
 int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
 /*
- * Like the functions above, for --offload and --param-dtype. p4d_layout__offload returns a mask of
- * P4D_OFFLOAD_*, as the framework interprets the option.
+ * p4d_layout__offload returns the value of --offload as a mask of P4D_OFFLOAD_*, as the framework interprets
+ * the option. p4d_layout__check_offload checks --offload and --param-dtype. Errors: VALUE.
  */
 unsigned p4d_layout__offload(const p4d_request *request);
 int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);

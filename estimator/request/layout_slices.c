@@ -11,14 +11,14 @@
 /* By default, tokens of a slice are multiples of USUAL_UNIT, the size of tiles in matmuls and attention. */
 enum { USUAL_UNIT = 128, TP_PARTS = 2 };
 
-/* Lengths of slices must be multiples of the result. */
+/* Returns the number of which all lengths of slices must be multiples. */
 static uint64_t slice_unit(const p4d_layout *l)
 {
 	const uint64_t shards = l->sequence_parallel ? l->tp : 1, parts = l->tp_comm_overlap ? TP_PARTS : 1;
 	const uint64_t codes = l->precision == P4D_FP8 ? p4d_fp8_recipes[l->fp8_recipe].multiple : 1;
 	const uint64_t unit = shards * parts;
 
-	/* all units are powers of two, except tp, which is one in practice */
+	/* all these numbers are powers of two, except tp, which is a power of two in practice */
 	return !codes || unit % codes == 0 ? unit : codes % unit == 0 ? codes : unit * codes;
 }
 

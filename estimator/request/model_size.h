@@ -14,11 +14,9 @@
 /* One layer with attention and without experts (in an encoder-decoder: one layer of each stack). */
 p4d_wide p4d_size_of_layer(const p4d_layout *layout);
 
-/*
- * p4d_size_of_expert_layer: one layer with experts, not counting the experts (attention, norms, router,
- * shared experts). The next function: one expert, of which a rank has 1/etp.
- */
+/* One layer with experts, not counting the experts: attention, norms, router, shared experts. */
 p4d_wide p4d_size_of_expert_layer(const p4d_layout *layout);
+/* One expert. A rank has 1/etp of it. */
 p4d_wide p4d_size_of_expert(const p4d_layout *layout);
 
 /* n layers of the model, starting with layer `from`, of any kinds (layers.h), not counting experts. */

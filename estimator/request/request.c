@@ -23,7 +23,7 @@ enum {
 	    )
 };
 
-/* The options, and behind them the lists of choices that are too long for a row. */
+/* The options and, after them in memory, the lists of choices that are too long for a row. */
 typedef struct option_table {
 	p4d_option_info option[P4D_OPTIONS];
 	char architectures[ARCHITECTURES_SIZE];

@@ -156,7 +156,7 @@ enum {
 enum { P4D_PATTERN_SIZE = 136 };
 
 typedef struct p4d_request {
-	/* integers; indices of choices; 1 for a switch or a text that is set; the bits of a real number */
+	/* integers; indices of choices; 1 for a switch or a text that is set; a real number as its 64 bits */
 	int64_t value[P4D_OPTIONS];
 	uint8_t origin[P4D_OPTIONS];
 	char model[256];
@@ -214,15 +214,15 @@ int p4d_request_set(p4d_request *request, p4d_option option, const char *text, p
 		    p4d_error *err);
 
 /*
- * The same for options that users type in a program without the prefix. USAGE: given before with another
- * value.
+ * Like p4d_request_set, for options that users type in a program without the prefix. Errors: also USAGE, if
+ * the option was given before with another value.
  */
 int p4d_request_set_typed(p4d_request *request, p4d_option option, const char *text, p4d_error *err);
 
 /* Stores a number or the index of a choice. It must be valid. */
 void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
-/* The same, only if the option is unset. */
+/* Like p4d_request_put, but only if the option is unset. */
 void p4d_request_default(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
 /* Real numbers. */

@@ -8,9 +8,9 @@
 
 /*
  * Tokens on the busiest rank of a layer with experts, at each step of routing; the numbers depend on the
- * dispatcher (--dispatcher). A token counts once for each of its experts; received tokens with all-gather and
- * DeepEP count once. Below 2^72 for all requests, so that products with a layer's columns and all layers fit
- * 128 bits.
+ * dispatcher (--dispatcher). A token counts once for each of its experts, except that `received` counts each
+ * token once with all-gather and DeepEP. The counts are below 2^72 for all requests, so that products with a
+ * layer's columns and the number of layers fit 128 bits.
  */
 typedef struct p4d_routed {
 	p4d_wide own;      /* tokens of this rank before the exchange */

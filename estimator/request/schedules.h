@@ -48,8 +48,8 @@ typedef struct p4d_schedule_kind {
 	bool only_asked;    /* tried only on request: another schedule is always better, or only an
 			     * extension of a program has it */
 	bool idle_if_recomputed; /* not tried with full recompute, where it has no advantage */
-	bool fuller; /* needs at least as much memory as 1f1b with as many stages, if layers are split evenly
-		      */
+	bool fuller; /* needs at least as much memory as 1f1b with the same number of stages, if layers are
+			split evenly */
 	/* Number of micro-batches that shows the steady state: quarters * stages / 4 + more; 6 and 16 by
 	 * default. It is about twice the warm-up and cool-down; tests check that it suffices for every
 	 * shape. */
