@@ -11,8 +11,8 @@
 #include "request/request.h"
 
 /*
- * Whether the character separates words of a name. dots: dots do as well. p4d tries that last, because 1.3B
- * is not 13B.
+ * Whether the character separates words of a name. dots: dots also separate words. p4d tries this last,
+ * because 1.3B is not 13B.
  */
 static bool is_separator(char c, bool dots)
 {

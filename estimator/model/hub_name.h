@@ -22,9 +22,9 @@ typedef struct p4d_hub_name {
 p4d_hub_name p4d_model__hub_name(const char *name);
 
 /*
- * How well the best of these comma-separated names fits, from bad to good: not at all; without variant words;
- * without words for quantized weights; without organization; as typed; as typed including the dots (1.3B is
- * not 13B).
+ * How well the best of these comma-separated names fits, from worst to best: it does not fit; it fits without
+ * variant words; without words for quantized weights; without the organization; as typed; as typed including
+ * the dots (1.3B is not 13B).
  *
  * A name may end in "=N", the tokens of its context length if that differs from the preset's. *max_seq_len
  * (may be NULL) gets the N of the name that fits best; 0: it has none. If no name fits, *max_seq_len is

@@ -149,8 +149,8 @@ static int own_opt(struct json_object *config, p4d_request *model, p4d_error *er
 }
 
 /*
- * Reads both meanings of a field: in the model's own code, the size of a group of heads; in the library, the
- * number of key/value heads.
+ * Corrects the number of key/value heads. Without multi_query_attention it is the number of heads, whatever
+ * multi_query_group_num says.
  */
 static int own_chatglm(struct json_object *config, p4d_request *model, p4d_error *err)
 {

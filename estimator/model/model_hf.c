@@ -16,7 +16,7 @@
 #define LAYER_NORM_EPSILON 1e-5
 
 /*
- * A number under the different names that families give it. No family uses one of these names for another
+ * The names that families give to the numbers of a model. No family uses one of these names for another
  * number.
  */
 static const struct {

@@ -31,7 +31,7 @@ typedef struct p4d_hf_family {
 /* Finds a family by class, then by type; NULL: none. */
 const p4d_hf_family *p4d_model__family(const char *class_name, const char *model_type);
 
-/* `own` of hybrid families (model_hybrids.c). */
+/* Functions `own` of hybrid families (model_hybrids.c). */
 int p4d_model__own_nemotron_h(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_qwen3_next(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_lfm2(struct json_object *config, p4d_request *model, p4d_error *err);
@@ -39,16 +39,18 @@ int p4d_model__own_jamba(struct json_object *config, p4d_request *model, p4d_err
 int p4d_model__own_bamba(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_granite_hybrid(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* Factors on embeddings, residuals, scores and logits (model_scales.c). */
+/* Functions `own` of families with factors on embeddings, residuals, scores and logits (model_scales.c). */
 int p4d_model__own_granite(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_gemma3(struct json_object *config, p4d_request *model, p4d_error *err);
 int p4d_model__own_gemma(struct json_object *config, p4d_request *model, p4d_error *err);
 
 /*
- * model->untrained: features that p4d-train would compute differently. Call it after all other fields are
- * read.
+ * Sets model->untrained if the model has features that p4d-train would compute differently. Call it after all
+ * other fields are read.
  */
 int p4d_model__read_untrained(struct json_object *config, p4d_request *model, p4d_error *err);
 
-/* "quantization_config": the storage of linear layers as P4D_STORED; may set model->unmodelled. */
+/*
+ * Reads "quantization_config": stores the storage of linear layers as P4D_STORED. May set model->unmodelled.
+ */
 int p4d_model__read_quantization(struct json_object *config, p4d_request *model, p4d_error *err);

@@ -27,5 +27,5 @@ int p4d_model__take(const p4d_presets_row *row, const char *what, p4d_request *r
 int p4d_model__preset_load(const char *name, const char *datadir, int least, p4d_request *request,
 			   p4d_preset *preset, p4d_error *err, bool *unknown);
 
-/* The context length of an alias; 0: the preset's. A value that the user set is kept. */
+/* Stores the context length of an alias; 0: the preset's remains. Keeps a value that the user set. */
 void p4d_model__take_length(int64_t max_seq_len, p4d_request *request);

@@ -17,5 +17,5 @@ int p4d_model__read_hf(struct json_object *config, p4d_request *model, p4d_error
 int p4d_model__read_preset(struct json_object *object, p4d_request *model, p4d_preset *preset,
 			   p4d_error *err);
 
-/* Reads base and scaling of rotary positions, in either form, if the file has them. */
+/* Reads base and scaling of rotary positions from a model file of either form, if the file has them. */
 int p4d_model__read_rope(struct json_object *model_file, p4d_request *model, p4d_error *err);

@@ -5,7 +5,8 @@
 
 typedef struct p4d_presets_row {
 	p4d_preset preset;
-	p4d_request model; /* from its `model`: the base of an adapter, which has no sizes itself */
+	p4d_request model; /* `model` is filled from the file's `model` field: the base of an adapter, which
+			      has no sizes itself */
 } p4d_presets_row;
 
 /*
