@@ -4,8 +4,8 @@
 #include "search/search.h"
 
 /*
- * Where a model could train: all kinds of nodes of a site, in several numbers of nodes. Answers the question
- * of arXiv 2407.13143: which place takes how long, and costs what.
+ * Where a model could train: on all kinds of nodes of a site, with several numbers of nodes. For each, the
+ * search gives time and cost of the training (arXiv 2407.13143).
  */
 
 enum { P4D_PLACEMENT_NODES = 128 }; /* number of nodes of a kind if it is unknown */

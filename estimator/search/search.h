@@ -19,11 +19,11 @@
  * (request/defaults.h). Layers that do not divide evenly are split as evenly as possible.
  *
  * Layouts that fit are ranked by predicted step time. If step times are within 1.5 %, these decide in turn:
- * less sharding, less memory (in steps of 2 % of the capacity), fewer of tp, cp, pp and vpp in use, and the
+ * less sharding, less memory (in steps of 2 % of the capacity), fewer of tp, cp, pp and vpp above 1, and the
  * keys below. If the cost model does not cover the GPU, layouts are ranked by: below `safe`, no recompute,
  * less sharding, a full pipeline, smaller tp*cp*pp (tp stays inside the node), less context parallelism,
- * fewer stages, larger micro-batch (above `safe`: smaller). Layouts that cannot be faster than another one
- * that fits (needless recomputation) are omitted.
+ * fewer stages, larger micro-batch (above `safe`: smaller). A search omits a layout that cannot be faster
+ * than another one that fits, such as one with needless recomputation.
  */
 
 /*
@@ -48,16 +48,19 @@ typedef struct p4d_search_space {
 			     * model's layers */
 	p4d_search_budget *budget; /* NULL: unlimited */
 	const p4d_plan_memo *memo; /* shared by several searches; NULL: each search has its own */
-	/* Bits of p4d_layout_options that a fix has no words for. p4d_search_nearest and p4d_search_smallest
-	 * do not give them up, and no search chooses a degree for them: an unset degree is 1. */
+	/*
+	 * Bits of the p4d_layout_options that a fix cannot express. p4d_search_nearest and
+	 * p4d_search_smallest keep the user's values of these options. No search chooses a degree for them:
+	 * an unset degree is 1.
+	 */
 	uint32_t kept;
-	uint32_t unsaid_recompute; /* bits of values of recompute that a fix has no words for: no search tries
-				    * them */
+	uint32_t unsaid_recompute; /* bits of the values of recompute that a fix cannot express: no search
+				      tries them */
 } p4d_search_space;
 
 typedef struct p4d_candidate {
 	p4d_request request;   /* complete, except for options that the cluster decides */
-	uint64_t device_bytes; /* with a constant share for fragmentation */
+	uint64_t device_bytes; /* memory of the fullest GPU, with a constant share for fragmentation */
 	double fraction;
 	p4d_step step; /* predicted; all 0 if the cost model does not cover the GPU */
 } p4d_candidate;
@@ -66,8 +69,8 @@ typedef struct p4d_search_counts {
 	uint64_t considered;    /* layouts that the flags and the divisibility rules allow */
 	p4d_candidate smallest; /* the layout with the least memory, whether it fits or not; valid if
 				 * considered > 0 */
-	p4d_candidate safe;     /* the best layout below `safe`, if the first one found is above; valid if
-				 * has_safe */
+	p4d_candidate safe;     /* the best layout below `safe`, if the layout that was found first is above
+				   `safe`; valid if has_safe */
 	bool has_safe;
 } p4d_search_counts;
 

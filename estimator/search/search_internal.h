@@ -23,7 +23,7 @@ typedef struct p4d_search_entry {
 	uint8_t recompute, schedule, vocab_parallel, cp_comm, sharding;
 	uint32_t shard_degree; /* see p4d_layout.shard_degree */
 	uint16_t memory_step;  /* memory of the layout, rounded */
-	uint8_t kinds;         /* number of tp, cp, pp, vpp, ep, etp and slices that are in use */
+	uint8_t kinds;         /* how many of tp, cp, pp, vpp, ep, etp and slices are in use */
 	bool counts_ends;      /* p4d chose to count embedding and loss as layers */
 	bool unsafe, pipeline_empty;
 	bool timed, cut; /* cut: the budget did not suffice to time the layout */
@@ -70,8 +70,10 @@ typedef struct p4d_search_enumeration {
 	double bound;      /* lower bound of the last candidate's step time; 0: unknown */
 	uint64_t split_pp, split_vpp; /* pp and vpp for which the trial's pipeline split was made */
 	unsigned too_large; /* a bit for each recompute value that was too large with a smaller micro-batch */
-	/* By recompute: the micro-batch with which 1f1b was too large for the trial's degrees; 0: none
-	 * was. */
+	/*
+	 * By recompute: the micro-batch with which 1f1b needed too much memory with the trial's degrees; 0:
+	 * no such micro-batch is known.
+	 */
 	uint64_t most_of_1f1b[P4D_RECOMPUTE_KEEP + 1];
 	p4d_timeline_work work;
 	p4d_cost_cache cache;
