@@ -58,8 +58,10 @@ static void order_dualpipe_v(const p4d_schedule *s, uint32_t stage, p4d_schedule
 	p4d_schedule_order__pace(o, (uint32_t)(n - after), end + 3 + 6 * (r + 1), 6);
 }
 
-/* The most are alive before the first W1, after the first F0 of the steady state, or after the F1 that
- * follows it: 2p+1 with enough micro-batches, as the authors say. */
+/*
+ * Most slots are in use before the first W1, after the first F0 of the steady state, or after the F1 that
+ * follows it. With enough micro-batches this is 2p+1, as the authors say.
+ */
 static p4d_slots slots_of_dualpipe_v(const p4d_schedule *s, uint32_t stage)
 {
 	const uint32_t p = s->stages, r = stage, m = s->micro_batches, after = p - r - 1;

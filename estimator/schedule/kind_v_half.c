@@ -3,11 +3,11 @@
 
 /*
  * V-Half (arXiv 2405.15362). A pass of one chunk takes one unit. Every micro-batch takes the same path
- * through the stages, and a new one starts every six units. From stage to stage each of its four legs takes
- * one and two units in turn, so what chunk 0 of a stage waits less for its backward, chunk 1 waits more, and
- * all stages hold the same, p+1 slots for odd p and p+2 for even p. The six passes of a stage fall into six
- * different units of the period; this needs a turn at stage 0 that ends in an odd unit, whence a gap for even
- * p.
+ * through the stages, and a new one starts every six units. From stage to stage, each of its four legs takes
+ * one and two units in turn. The less chunk 0 of a stage waits for its backward pass, the more chunk 1 waits,
+ * so all stages hold the same number of slots: p+1 for odd p and p+2 for even p. The six passes of a stage
+ * fall into six different units of the period. For this the turn at stage 0 must end in an odd unit, which
+ * needs a gap for even p.
  *
  * With vocabulary parallelism S runs a unit after the last forward and T three units after S; the gap grows
  * by whole periods until there is a unit for the barrier before the first backward, which needs S (vocab-2)

@@ -62,10 +62,10 @@ enum { P4D_SEND_BUFFERS = 2 }; /* number of sends of one stage that may be in fl
  * tables that vocabulary parallelism shards over the stages.
  *
  * slot: an activation slot in RECV_FORWARD, FORWARD and the backward passes; a vocabulary slot in
- * VOCAB_FORWARD and VOCAB_BACKWARD; 0 in all others, like every field that an instruction does not have. A
- * chunk's slot is taken at RECV_FORWARD (at FORWARD if nothing is received) and freed by BACKWARD or
- * BACKWARD_WEIGHT. A vocabulary slot lives from VOCAB_FORWARD to VOCAB_BACKWARD. The lowest free slot is
- * taken.
+ * VOCAB_FORWARD and VOCAB_BACKWARD. An instruction without a slot has 0 here, like in every field that it
+ * does not use. A chunk's slot is taken at RECV_FORWARD (at FORWARD if nothing is received) and freed by
+ * BACKWARD or BACKWARD_WEIGHT. A vocabulary slot lives from VOCAB_FORWARD to VOCAB_BACKWARD. The lowest free
+ * slot is taken.
  *
  * Neighbours: a RECV comes right before its pass and a SEND right after it. GATHER_PARAMS of a chunk comes
  * right before its first use. REDUCE_GRADS comes after the last pass that adds to the chunk's gradients (and
@@ -120,12 +120,13 @@ static inline uint32_t p4d_schedule_positions(const p4d_schedule *s)
 	return s->stages * s->chunks;
 }
 
-/* Number of slices of a micro-batch (1: it is whole); and the index of a slice in its micro-batch. */
+/* Number of slices of a micro-batch; 1: it is whole. */
 static inline uint32_t p4d_schedule_slices(const p4d_schedule *s)
 {
 	return s->slices > 1 ? s->slices : 1;
 }
 
+/* Index of a slice in its micro-batch. */
 static inline uint32_t p4d_schedule_slice_of(const p4d_schedule *s, uint32_t micro_batch)
 {
 	return micro_batch % p4d_schedule_slices(s);

@@ -7,9 +7,10 @@
  * The order of the passes of stage r, of p stages, with m micro-batches and v chunks. All passes of one kind
  * (such as the forward passes of chunk 0) form a stream, in the order of the micro-batches. Every pass has a
  * key: its time on an ideal machine. The stage runs the passes of all its streams in the order of their keys.
- * Keys are linear in the micro-batch, or piecewise linear if warm-up and cool-down have another pace. So the
- * place of a pass is arithmetic: slots are counted and the steady state is found without compiling. Backward
- * streams reverse the slices of a micro-batch; their keys belong to the places, not to the slices.
+ * Keys are linear in the micro-batch, or piecewise linear if warm-up and cool-down have another pace. So a
+ * formula gives the place of a pass, and p4d counts slots and finds the steady state without compiling the
+ * lists. Backward streams reverse the slices of a micro-batch. Their keys belong to places in the order, not
+ * to slices.
  */
 typedef struct p4d_pass {
 	uint32_t micro_batch;
@@ -53,8 +54,9 @@ void p4d_schedule_order_begin(const p4d_schedule *s, uint32_t stage, p4d_schedul
 /* False when there are no more passes. */
 bool p4d_schedule_order_next(p4d_schedule_order *order, p4d_pass *pass);
 
-/* p4d_schedule_order__add adds a stream. The next function adds a pace to the stream that was added last. */
+/* Adds a stream. */
 void p4d_schedule_order__add(p4d_schedule_order *order, p4d_op op, uint32_t chunk, int64_t key, int64_t step);
+/* Adds a pace to the stream that was added last. */
 void p4d_schedule_order__pace(p4d_schedule_order *order, uint32_t from, int64_t key, int64_t step);
 
 /* The entries of p4d_schedule_kinds. */

@@ -25,7 +25,7 @@ int p4d_slot_pool__reset(p4d_slot_pool *pool, uint32_t size, uint32_t queues);
 void p4d_slot_pool__free(p4d_slot_pool *pool);
 
 uint32_t p4d_slot_pool__take(p4d_slot_pool *pool, uint32_t queue);
-/* The oldest slot of the queue that was neither looked at nor freed. It stays taken. */
+/* The oldest slot of the queue that is taken and that this function has not returned yet. It stays taken. */
 uint32_t p4d_slot_pool__look(p4d_slot_pool *pool, uint32_t queue);
 /* Frees the `count` oldest slots of the queue in reverse order. All must be taken. */
 void p4d_slot_pool__reverse(p4d_slot_pool *pool, uint32_t queue, uint32_t count);
