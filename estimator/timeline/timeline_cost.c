@@ -12,7 +12,7 @@ uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s, bool paired)
 	return passes + 3 * s->stages + TABLE_PASSES + 1 + (paired ? passes : 0);
 }
 
-/* Passes without a partner; and two passes at once. */
+/* Fills the costs of passes without a partner, and of two passes that run at the same time. */
 static void alone_costs(const p4d_schedule *s, const double *alone, double *cost)
 {
 	const uint32_t units = p4d_timeline_graph__passes(s) / 3;

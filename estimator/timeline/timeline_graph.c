@@ -37,8 +37,8 @@ typedef struct graph_builder {
 	 * vocabulary passes, by micro-batch and stage. barrier: of a barrier's last part, by micro-batch. */
 	uint32_t *forward, *backward, *tables[P4D_OPS], *barrier[P4D_OPS];
 	uint32_t *arrived[P4D_OPS]; /* by micro-batch: number of stages that have run the pass */
-	uint32_t *end, *time; /* per node: time units; and 2 * start, + 1 unless it belongs to a barrier, so
-			       * that barriers come first */
+	uint32_t *end, *time; /* per node: its end, in time units; and 2 * its start, plus 1 unless it belongs
+				 to a barrier, so that barriers come first */
 	uint32_t latest;      /* the latest end of a node, in time units */
 	uint32_t *memory;
 } graph_builder;
@@ -131,7 +131,7 @@ static uint32_t cost_of_table(const p4d_schedule *s, unsigned op)
 	return p4d_timeline_graph__passes(s) + 3 * s->stages + op - P4D_OP_EMBED_FORWARD;
 }
 
-/* Whether no pass of the other direction runs next to this one, which is one of its stage's. */
+/* Whether no pass of the other direction runs next to this pass of the stage. */
 static bool is_alone(const graph_builder *b, const row *x, const p4d_pass *pass)
 {
 	const bool forward = pass->op == P4D_OP_FORWARD;

@@ -5,9 +5,9 @@
 #include "timeline/timeline.h"
 
 /*
- * The dependency graph of a step, without durations. A node ends at its cost after the later of two times:
- * the end of the previous node on its stage, and the end of the node it depends on plus a lag. Nodes are in
- * topological order. Costs and lags are indices into a table, so one graph serves all durations.
+ * The dependency graph of a step, without durations. A node starts at the later of two times: the end of the
+ * previous node on its stage, and the end of the node that it depends on plus a lag. It ends after its cost.
+ * Nodes are in topological order. Costs and lags are indices into a table, so one graph serves all durations.
  *
  * In the steady state the graph is periodic: node i of one period is node i + period of the next, with the
  * same dependencies one period later. A step with more micro-batches is the same graph with more periods.

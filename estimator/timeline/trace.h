@@ -15,8 +15,9 @@ typedef struct p4d_trace {
 } p4d_trace;
 
 void p4d_trace_begin(p4d_trace *trace);
-/* Names a replica by its number; and a stage of it. */
+/* Names a replica. */
 void p4d_trace_process(p4d_trace *trace, unsigned process, const char *name);
+/* Names a stage of a replica. */
 void p4d_trace_lane(p4d_trace *trace, unsigned process, unsigned stage);
 /*
  * Adds the passes of a timeline. Leaves out sends, which overlap with other passes, and instructions that
