@@ -35,19 +35,18 @@ typedef struct p4d_tape_writer {
 				the last layer's */
 	bool masked;         /* attention has a mask, which no flash kernel takes */
 	unsigned kind;       /* kind of the layer that is being written: p4d_transformers__kind_of */
-	bool gathers;        /* the result of p4d_transformers__gathers_experts */
+	bool gathers;        /* result of p4d_transformers__gathers_experts for this layout */
 	bool gathers_again; /* gathers a layer's frozen matrices one by one, each for its own backward pass */
 } p4d_tape_writer;
 
 /* An empty tape whose input has `columns` elements per token. needs: the input needs a gradient. */
 p4d_tape_tensor p4d_op_begin(p4d_tape_writer *w, uint64_t columns, unsigned element, bool needs);
 
-/*
- * p4d_op_made: a new tensor that an operation makes. Below: a view of another tensor; whether a tensor needs
- * a gradient.
- */
+/* A new tensor that an operation makes. */
 p4d_tape_tensor p4d_op_made(p4d_tape_writer *w, uint64_t elements, unsigned element, bool needs);
+/* A view of another tensor. */
 p4d_tape_tensor p4d_op_view(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
+/* Whether a tensor needs a gradient. */
 bool p4d_op_needs(const p4d_tape_writer *w, p4d_tape_tensor x);
 /* Appends an operation that makes a tensor from another one. */
 p4d_tape_operation *p4d_op_append(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor out,
@@ -64,9 +63,9 @@ uint64_t p4d_op_rows(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns);
 /* A matmul with a weight whose elements have this many bytes. Its backward pass makes both gradients. */
 p4d_tape_tensor p4d_op_product(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t in, uint64_t out,
 			       unsigned weight, bool trained);
-/* A slice. Its backward pass fills a tensor of the whole's size. */
+/* A slice. Its backward pass fills a tensor as large as the whole tensor. */
 p4d_tape_tensor p4d_op_slice(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t elements);
-/* Both parts of a tensor, as views; the first one has `first` elements. */
+/* Splits a tensor into two views; the first one has `first` elements. */
 void p4d_op_parted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t first, p4d_tape_tensor *a,
 		   p4d_tape_tensor *b);
 /* A concatenation of two tensors. Its backward pass makes views of the gradient. */

@@ -237,7 +237,10 @@ static void release(player *p, gradients *g, short m)
 		p->live -= (int64_t)g->bytes[m];
 }
 
-/* A gradient arrives. A sum allocates memory if others also refer to the first gradient. */
+/*
+ * Adds memory block m to a value's gradient. The sum is in place, and m is freed, if nothing else refers to
+ * the value's present gradient. Otherwise the sum allocates a new block.
+ */
 static void arrive(player *p, gradients *g, short value, short m)
 {
 	const short old = g->of[value];
@@ -270,7 +273,7 @@ static weights weights_of(const p4d_tape_operation *o, const p4d_tape_weights *w
 			: (weights){o->lowered, o->weight};
 }
 
-/* Gradients of parameters as a matmul makes them. */
+/* Allocates an operation's gradients of parameters, in the type in which its backward pass makes them. */
 static void add_weights(player *p, const p4d_tape_operation *o)
 {
 	for (unsigned k = 0; o->weight && k < p->ways; k++) {
@@ -279,7 +282,9 @@ static void add_weights(player *p, const p4d_tape_operation *o)
 	}
 }
 
-/* Gradients of parameters are cast, and perhaps removed. */
+/*
+ * Casts these gradients to their final type. Frees them if the pass reduces gradients as soon as they exist.
+ */
 static void cast_weights(player *p, const p4d_tape_operation *o)
 {
 	bool cast = false;
@@ -371,7 +376,7 @@ void p4d_tape_backward_in(p4d_tape *t, const p4d_tape_pass *again, bool keep_inp
 	memset(g.of, -1, t->values * sizeof(*g.of));
 	if (last >= 0) {
 		g.of[last] = make(&p, &g, t->value[last].bytes);
-		p.live = 0; /* it existed before */
+		p.live = 0; /* the gradient of the result existed before the pass */
 	}
 	for (unsigned i = t->operations; i-- > 0;) {
 		const p4d_tape_operation *o = &t->operation[i];

@@ -24,8 +24,8 @@ typedef enum p4d_tape_gradient {
 
 typedef struct p4d_tape_operation {
 	short in[P4D_TAPE_INPUTS], out; /* values; -1: none */
-	short others[2]; /* further results, views of the input like the first one: one autograd node
-			  * makes all of them */
+	short others[2]; /* further results of the operation: like the first one they are views of the input,
+			    and one autograd node makes all of them */
 	p4d_tape_gradient gradient[P4D_TAPE_INPUTS];
 	short saved[P4D_TAPE_SAVED]; /* values saved for the backward pass; -1: none */
 	uint64_t kept;               /* bytes saved in addition: masks, statistics */
@@ -86,7 +86,10 @@ p4d_tape_operation *p4d_tape_append(p4d_tape *tape);
 /* Python refers to the value until the operation that is last on the tape now. */
 void p4d_tape_hold(p4d_tape *tape, short value);
 
-/* Memory change of a pass: the peak, and the end. weights: the part that is gradients of parameters. */
+/*
+ * Change of the allocated memory during a pass: at its peak, and at its end. weights: the part that is
+ * gradients of parameters.
+ */
 typedef struct p4d_tape_moment {
 	int64_t live, weights;
 } p4d_tape_moment;
@@ -111,9 +114,11 @@ p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_
 p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
 p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
 
-/* What happens to gradients of parameters. reduced: they are removed as soon as they exist. sum: they are
- * cast to this many bytes per element, to be added to other gradients, which have `element` bytes; 0: no
- * cast. */
+/*
+ * How a backward pass treats gradients of parameters. reduced: it removes them as soon as they exist. sum: it
+ * casts them to this many bytes per element, to add them to other gradients, which have `element` bytes; 0:
+ * no cast.
+ */
 typedef struct p4d_tape_weights {
 	bool reduced;
 	unsigned element, sum;
