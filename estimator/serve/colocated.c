@@ -86,7 +86,7 @@ static int engine_of(const p4d_request *request, const p4d_layout *l, const p4d_
 	return 0;
 }
 
-/* Preference training has no engine. */
+/* Refuses options that have no effect on preference training, such as those of an engine. */
 static int check_pairs(const p4d_request *r, p4d_error *err)
 {
 	const p4d_option unused = p4d_heeds_unused(r);
@@ -214,8 +214,10 @@ static uint64_t percent_left(const p4d_colocated *c, double limit)
 	return (p4d_wide)percent * c->capacity_bytes / 100 >= needed ? percent : 0;
 }
 
-/* The largest micro-batch that divides the layout's and fits with as many more micro-batches; 0: there is
- * none. */
+/*
+ * Returns the largest smaller micro-batch with which the job fits if the number of micro-batches grows by the
+ * same factor; 0: there is none.
+ */
 static uint64_t smaller_micro_batch(const p4d_request *r, const p4d_layout *l, const p4d_gpu *gpu,
 				    double limit)
 {

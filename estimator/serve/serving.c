@@ -16,8 +16,8 @@ enum {
 	/* bytes per vocabulary entry when a row of logits is sampled: logits in 16 bits and in 32 bits, the
 	 * most likely tokens, and probabilities */
 	SAMPLED = ELEMENT + 4 + 4 + 4,
-	LARGE_GPU_GIB = 70, /* GPUs with at least this much memory use larger batches in vLLM, except an A100;
-			       the next constant: even larger batches */
+	LARGE_GPU_GIB =
+	    70, /* a GPU with at least this much memory uses larger batches in vLLM, except an A100 */
 	LARGEST_GPU_GIB = 160,
 	CAPTURED = 512, /* maximum tokens of a CUDA graph; the largest graph has two tokens per sequence */
 	RESTRICTED =

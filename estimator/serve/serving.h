@@ -51,8 +51,8 @@ typedef struct p4d_serving {
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
 	uint64_t token_bytes, windowed_bytes; /* keys and values of one token in layers with full
 					       * attention; and in layers with a window */
-	uint64_t unread_bytes;     /* part of token_bytes: layers with a window that keep all tokens, of which
-				    * queries read the window (hybrid-cache=off) */
+	uint64_t unread_bytes;     /* part of token_bytes: layers with a window that keep all tokens, although
+				      queries read only the window (hybrid-cache=off) */
 	uint64_t window;           /* tokens of the window; 0: no layer has a window */
 	uint64_t all_stages_bytes; /* sequence_bytes of all stages together, which vLLM 0.14 and 0.15 compare
 				    * with available_bytes; 0: one stage */

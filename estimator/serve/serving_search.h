@@ -11,7 +11,7 @@ typedef struct p4d_serving_space {
 	double first_token_s, between_tokens_s; /* the user's upper bounds; 0: none */
 } p4d_serving_space;
 
-/* The load, with the bounds that the request states. */
+/* The load of the request, with the upper bounds that the request states. */
 p4d_serving_space p4d_serving_space_of(const p4d_request *request, const p4d_gpu *gpu, uint64_t nodes,
 				       uint64_t gpus_per_node);
 
@@ -23,8 +23,10 @@ typedef struct p4d_serving_found {
 			* all GPUs that form whole replicas */
 } p4d_serving_found;
 
-/* Numbers of layouts: those that do not start; and those that are too slow under any load, or that answer
- * fewer requests than arrive. */
+/*
+ * too_large: layouts with which the engine does not start. too_slow: layouts that are too slow under any
+ * load, or answer fewer requests than arrive.
+ */
 typedef struct p4d_serving_counts {
 	uint64_t considered, too_large, too_slow;
 } p4d_serving_counts;
@@ -33,7 +35,7 @@ typedef struct p4d_serving_counts {
  * Tries tp, pp and, for models with experts, data-parallel-size and expert-parallel, unless the request sets
  * them. With a rate, layouts with the fewest GPUs come first. Otherwise the most tokens per second and GPU
  * come first, at the largest number of requests in flight that stays within the bounds (or at the request's
- * concurrency). found: array of `room` entries, written in that order. Returns the number of entries. Errors
+ * concurrency). found: array of `room` entries, filled in this order. Returns the number of entries. Errors
  * (SIZE_MAX): those of p4d_serving_estimate for degrees that no layout has; VALUE of the load, NO_RATES of
  * the GPU; the last layout's error, if p4d can judge no layout.
  */

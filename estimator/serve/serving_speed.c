@@ -88,13 +88,13 @@ static double seen(const engine *e, double tokens)
 	return window > 0 && tokens > window ? window : tokens;
 }
 
-/* Bytes of one sequence's keys and values on one GPU: held, and read in a pass. tokens: the length of the
- * sequence. */
+/* Bytes of the keys and values of a sequence on one GPU. tokens: the length of the sequence. */
 static double held(const engine *e, double tokens)
 {
 	return (double)e->s->token_bytes * tokens + (double)e->s->windowed_bytes * seen(e, tokens);
 }
 
+/* Bytes of these keys and values that a pass reads. */
 static double read_in_pass(const engine *e, double tokens)
 {
 	return held(e, tokens) - (double)e->s->unread_bytes * (tokens - seen(e, tokens));
