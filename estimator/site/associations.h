@@ -45,7 +45,7 @@ void p4d_associations_free(p4d_associations *all);
 
 /* Add entries with these functions, then call p4d_associations_ready. Errors: NO_MEMORY, VALUE (too many). */
 int p4d_associations_add(p4d_associations *all, const p4d_association *one, p4d_error *err);
-/* Adds a QOS's limits for a job. first: they replace those of the partition's QOS. */
+/* Adds a QOS's limits for a job. first: these limits have priority over those of the partition's QOS. */
 int p4d_associations_add_qos(p4d_associations *all, const char *qos, const uint32_t most[P4D_LIMITS],
 			     bool first, p4d_error *err);
 /* Adds a partition whose jobs get a QOS. */

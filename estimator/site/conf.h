@@ -134,7 +134,7 @@ bool p4d_conf__folds_case(p4d_conf_section_kind kind);
 /* Name of a plan option as a key of `defaults` (seq_len); "" if it is not allowed there. */
 const char *p4d_conf__default_name(p4d_option option, char *buf, size_t size);
 
-/* "line 3"; also names the file if it is not the file of line `from`. */
+/* "line 3" and, if `line` is in another file than line `from`, the name of that file. */
 const char *p4d_conf__place(const p4d_conf *conf, unsigned line, unsigned from, char *buf, size_t size);
 
 /* p4d_fail with the prefix `path:line: `. */

@@ -107,12 +107,12 @@ char *p4d_site_text(const p4d_site *site);
 const p4d_gpus *p4d_site_gpus(const p4d_site *site);
 const char *p4d_site_datadir(const p4d_site *site); /* where models/ is; NULL: the built-in presets */
 
-/*
- * p4d_site_load_presets loads the presets of datadir for p4d_site_preset, which does no I/O and returns the
- * complete model of a name or an alias; NULL: no preset, or presets were not loaded. Errors: those of
- * p4d_presets_load.
- */
+/* Loads the presets of datadir. Errors: those of p4d_presets_load. */
 int p4d_site_load_presets(p4d_site *site, p4d_error *err);
+/*
+ * The complete model of a name or an alias, without I/O. NULL: no preset has the name, or the site's presets
+ * are not loaded.
+ */
 const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
 
 /* The framework that p4d.conf names for a program of job scripts: the program's path ends with the title
@@ -120,7 +120,7 @@ const p4d_request *p4d_site_preset(const p4d_site *site, const char *name);
 const char *p4d_site_program(const p4d_site *site, const char *path);
 /* p4d_site_program as a callback for code that reads scripts; site: a p4d_site. */
 const char *p4d_site_program_of(void *site, const char *path);
-/* Iterates over these programs: i = 0, 1, ... until NULL; *is: the framework of each. */
+/* Iterates over the programs of p4d.conf: i = 0, 1, ... until NULL; *is: the framework of each. */
 const char *p4d_site_program_at(const p4d_site *site, size_t i, const char **is);
 
 /* The margins of the framework sections, most specific first. */
@@ -149,7 +149,10 @@ typedef struct p4d_site_job {
 	const char *partition; /* one name or a comma-separated list; NULL: the default one */
 	const char *qos, *account, *user, *reservation;
 	const char *gpu; /* canonical name */
-	/* gives the job's defaults, and tells whether the user may use the account; NULL: unknown */
+	/*
+	 * From these, p4d takes the job's defaults and learns whether the user may use the account; NULL:
+	 * unknown.
+	 */
 	const p4d_associations *associations;
 } p4d_site_job;
 
