@@ -25,7 +25,9 @@ typedef struct p4d_gpu_defaults {
 	uint64_t mebibytes, cpus;
 } p4d_gpu_defaults;
 
-/* Settings of a partition and of slurm.conf that decide the memory of jobs without a memory request. */
+/*
+ * Settings of a partition and of slurm.conf that decide how much memory a job without a memory request gets.
+ */
 typedef struct p4d_memory_defaults {
 	uint64_t mebibytes; /* DefMemPerNode, or with per_cpu DefMemPerCPU; 0 or absurd: not set */
 	bool per_cpu;

@@ -125,10 +125,10 @@ typedef const p4d_cluster *(*p4d_cluster_source)(void *context);
 int p4d_job_geometry(const p4d_site *site, const p4d_job *job, p4d_cluster_source source, void *context,
 		     p4d_geometry *out, p4d_error *err);
 
-/* The variables and the value that set PyTorch's allocator to expandable segments, and whether an environment
- * of NAME=VALUE strings does. */
+/* The variables and the value that set PyTorch's allocator to expandable segments. */
 #define P4D_ALLOCATOR_VARIABLES "PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="
 #define P4D_EXPANDABLE_SEGMENTS "expandable_segments:True"
+/* Whether this environment of NAME=VALUE strings sets them. */
 bool p4d_job_is_expandable(char *const environment[]);
 
 /* True if the job requests GPUs in any way (for require_plan). Also true for malformed text, because Slurm

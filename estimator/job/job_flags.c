@@ -53,7 +53,10 @@ static void write_per_node(const p4d_job *job, const char *type, uint64_t gpus, 
 		p4d_text_print(out, " --gpus-per-node=%s%" PRIu64, type, gpus);
 }
 
-/* Writes the options with the same number of tasks per GPU as before. */
+/*
+ * Writes the options with which each task has `each` GPUs, or one GPU if `each` does not divide the GPUs of a
+ * node.
+ */
 static void write_per_task(const p4d_job *job, const char *other, uint32_t each, uint64_t nodes,
 			   uint64_t gpus, p4d_text *out)
 {

@@ -15,7 +15,7 @@ uint32_t p4d_job__nodes(const p4d_job *job);
 /* Shared by gres.c, job_gpu.c, job_place.c and job.c. */
 
 /*
- * p4d_gres_parse; with `bare` also for the text of --gpus and similar options: "4", "h100:4",
+ * Like p4d_gres_parse. With `bare`, also parses the text of --gpus and similar options: "4", "h100:4",
  * "h100:2,a100:2".
  */
 int p4d_gres__parse_gpus(const char *text, bool bare, char *type, size_t size, uint32_t *count,
@@ -58,7 +58,8 @@ typedef struct p4d_job_candidate {
 typedef struct p4d_job_candidates {
 	size_t count;
 	p4d_job_candidate at[P4D_JOB_CANDIDATES];
-	bool believed; /* no candidate has the type of the GRES request, so p4d uses that type itself */
+	bool believed; /* no candidate has the type of the GRES request, so p4d looks up that type in
+			  gpus.json */
 } p4d_job_candidates;
 
 /*

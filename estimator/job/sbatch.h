@@ -106,7 +106,7 @@ int p4d_sbatch_arguments(p4d_sbatch *sbatch, int argc, char *const argv[], int *
 /* Reads SBATCH_PARTITION, SBATCH_P4D_TP and so on from NAME=VALUE strings. An empty value counts as unset. */
 int p4d_sbatch_environment(p4d_sbatch *sbatch, char *const environment[], p4d_error *err);
 
-/* The same, from a function that returns the value of one variable, or NULL. */
+/* Like p4d_sbatch_environment, with a function that returns the value of one variable, or NULL. */
 int p4d_sbatch_variables(p4d_sbatch *sbatch, const char *(*variable)(void *context, const char *name),
 			 void *context, p4d_error *err);
 
@@ -124,11 +124,15 @@ int p4d_sbatch_script(p4d_sbatch *sbatch, const char *text, size_t length, unsig
 unsigned p4d_sbatch_late_line(const char *text, size_t length, unsigned *count);
 
 /*
- * Interpret the values after all sources are read: the first function sbatch's own options, which fill job;
- * the second p4d's, which fill request. P4d's variables in the environment are defaults. They do not turn a
- * job without GPUs or without a model into a p4d job; its request stays empty. Errors: VALUE, USAGE.
+ * Interprets the values of sbatch's own options after all sources are read, and fills `job`. Errors: VALUE,
+ * USAGE.
  */
 int p4d_sbatch_job(p4d_sbatch *sbatch, p4d_error *err);
+/*
+ * Interprets the values of p4d's options after all sources are read, and fills `request`. P4d's variables in
+ * the environment are defaults. They do not turn a job without GPUs or without a model into a p4d job: its
+ * request stays empty. Errors: VALUE, USAGE.
+ */
 int p4d_sbatch_request(p4d_sbatch *sbatch, p4d_error *err);
 
 void p4d_sbatch_free(p4d_sbatch *sbatch);

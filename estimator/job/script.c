@@ -32,8 +32,8 @@ typedef struct word {
 	const char *text;
 	size_t length;
 	word_kind kind;
-	uint64_t value; /* for FRAMEWORK and OTHER: index of the framework or program; for FLAG: the layout's
-			   value */
+	uint64_t value; /* if the word is FRAMEWORK or OTHER: index of the framework or program; if FLAG: the
+			   layout's value */
 	uint8_t next;   /* next word in the same bucket, 1 + index; 0 at the end */
 } word;
 

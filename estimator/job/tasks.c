@@ -7,8 +7,8 @@
 #include <time.h>
 
 /*
- * Processor time for all tasks: 40 ms with the default limits. It includes judging the tasks and reading
- * configuration files, which the shell's count of work omits.
+ * Processor time for all tasks: 40 ms with the default limits. It includes the time to judge the tasks and to
+ * read configuration files. The shell does not count this time as work.
  */
 enum { NS_FOR_WORK = 88 };
 
