@@ -129,7 +129,7 @@ int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
  */
 void p4d_gpu_set_domain(const p4d_gpu *gpu, p4d_request *request);
 
-/* True for an instance of a GPU that is partitioned (MIG), such as h100-80gb-1g.10gb. */
+/* Whether the GPU is an instance of a partitioned GPU (MIG), such as h100-80gb-1g.10gb. */
 bool p4d_gpu_is_mig(const p4d_gpu *gpu);
 
 /* Usual number of GPUs in a node. */
