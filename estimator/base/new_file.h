@@ -9,10 +9,10 @@
 
 /*
  * A file that gets its name only when it is complete. p4d writes it as NAME.PID-N in the same directory,
- * syncs it and renames it. If the disk is full, the quota is used up or the file server is lost, the call
- * fails with P4D_E_IO and names the file; p4d_new_file_abandon then removes the temporary file. The directory
- * is opened once, so nobody can replace it before the file is complete. If the directory's name is a symbolic
- * link, the link must belong to the user or to root.
+ * syncs it and renames it. If the disk is full, the quota is used up or the file server does not answer, the
+ * call fails with P4D_E_IO and names the file; p4d_new_file_abandon then removes the temporary file. The
+ * directory is opened once, so nobody can replace it before the file is complete. If the directory's name is
+ * a symbolic link, the link must belong to the user or to root.
  */
 typedef struct p4d_new_file {
 	char *path, *temporary; /* NULL: no file is open */

@@ -23,8 +23,10 @@ typedef enum p4d_kind {
 #define P4D_RELEASE "RELEASE"
 enum { P4D_RELEASE_UNIT = 1000, P4D_RELEASE_LAST = P4D_RELEASE_UNIT - 1 };
 
-/* A row holds arrays and a distance, no pointers. The loader would have to relocate a table with pointers,
- * page by page, in every sbatch of the cluster. */
+/*
+ * A row has no pointers, only arrays and a distance in bytes. With pointers, the loader would have to
+ * relocate the table's pages in every sbatch of the cluster.
+ */
 typedef struct p4d_option_info {
 	char name[24];      /* "micro-batch" */
 	char argument[136]; /* "N", "on|off"; empty for a switch */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* For vectorized loops: compilation for several instruction sets, and 16-bit floats. */
+/* For vectorized loops: compilation for several instruction sets, and conversions of 16-bit floats. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
