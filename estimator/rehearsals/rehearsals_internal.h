@@ -50,7 +50,10 @@ bool p4d_rehearsals__parse(char *text, size_t length, p4d_rehearsals_record *rec
  * record->text in both cases. */
 bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *record);
 
-/* Whether all files of the record are unchanged. A file with another time is read again, and *reread
- * counts its bytes. Beyond this limit the record counts as outdated, so that sbatch does not wait. */
+/*
+ * Whether all files of the record are unchanged. p4d reads a file again if its time is another one, and adds
+ * its bytes to *reread. Above P4D_REHEARSALS_REREAD bytes the record counts as outdated, so that sbatch does
+ * not wait.
+ */
 enum { P4D_REHEARSALS_REREAD = 4 << 20 };
 bool p4d_rehearsals__is_current(const p4d_rehearsals_record *record, const char *directory, uint64_t *reread);

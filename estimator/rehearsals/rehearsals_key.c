@@ -190,7 +190,7 @@ static p4d_rehearsals_hash hash_of(const char *name)
 	return hash;
 }
 
-/* Whether a word before the program sets the variable. *same: it sets it to this value. */
+/* Whether a word before the program sets the variable. *same: the word sets it to this value. */
 static bool is_launched(const p4d_rehearsals_key *key, uint64_t name, uint64_t whole, bool *same)
 {
 	for (unsigned i = 0; i < key->launched_count; i++)

@@ -35,7 +35,9 @@ void p4d_rehearsals_key_begin(p4d_rehearsals_key *key);
 void p4d_rehearsals_key_program(p4d_rehearsals_key *key, const char *directory, const char *program,
 				bool module);
 
-/* The file of a program; for a module, the file below the directory. False: there is none. */
+/*
+ * The path of a program's file; for a module, of its file below the directory. False: there is no such file.
+ */
 bool p4d_rehearsals_key_file(const char *directory, const char *program, bool module, char *path,
 			     size_t size);
 

@@ -182,8 +182,8 @@ bool p4d_rehearsals__open(const char *key, p4d_rehearsals_record *r)
 }
 
 /*
- * Whether a file has the same content as when it was recorded. A rewritten or newly checked out file may
- * have.
+ * Whether a file has the same content as when it was recorded. Also true for a file that was rewritten with
+ * the same content, or checked out again.
  */
 static bool is_same(const char *path, const p4d_rehearsals_file *then, uint64_t *reread)
 {
