@@ -6,7 +6,7 @@
 
 /*
  * The lowest validation loss of a run, for --save-best and --stop-after-worse. With several validation sets,
- * it is that of the first. It is equal on all ranks, and stored in checkpoints.
+ * only the first set's loss counts. All ranks have the same numbers. Checkpoints store them.
  */
 typedef struct p4d_best_loss {
 	double loss;
@@ -15,5 +15,5 @@ typedef struct p4d_best_loss {
 	bool lowest;    /* the last validation's loss was the lowest so far */
 } p4d_best_loss;
 
-/* Records a validation after a step. NAN: no token had a label. */
+/* Records a validation after a step. loss NAN: no token had a label. */
 void p4d_best_loss_seen(p4d_best_loss *best, uint64_t step, double loss);

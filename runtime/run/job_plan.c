@@ -13,7 +13,7 @@
 #include "request/defaults.h"
 #include "request/framework.h"
 
-/* Options that are given together with a plan must agree with it. */
+/* Options that the user gives together with a plan line must agree with the plan. */
 static int agree(const p4d_request *typed, const p4d_request *planned, p4d_error *err)
 {
 	char left[256], right[256];
@@ -67,7 +67,7 @@ static int from_options(p4d_job_plan *plan, const p4d_settings *settings, uint64
 		return p4d_fail(err, P4D_E_WORLD, "%" PRIu64 " ranks on %" PRIu64 " nodes: not divisible",
 				ranks, nodes);
 	p4d_plan_place(request, nodes, ranks / nodes, NULL);
-	/* the cpu is the only device that every machine has */
+	/* the default is the cpu, because every machine has one */
 	p4d_request_default(request, P4D_DEVICE, P4D_CPU, P4D_BY_P4D);
 	p4d_request_default(request, P4D_FRAMEWORK, P4D_FRAMEWORK_P4D,
 			    P4D_BY_SITE); /* users need not name this framework */
@@ -82,7 +82,10 @@ static int find_gpu(p4d_job_plan *plan, bool planned, p4d_error *err)
 	if (p4d_gpus_load(&plan->gpus, NULL, err) < 0)
 		return -1;
 	plan->gpu = p4d_gpu_find(&plan->gpus, plan->request.gpu, NULL);
-	/* p4d.conf may describe the GPU of a plan; the plan's checksum shows whether that changes the plan */
+	/*
+	 * A plan line's GPU may be described only in p4d.conf, which this program does not read. The plan's
+	 * checksum shows whether that changes the plan.
+	 */
 	if (!plan->gpu && !planned)
 		return p4d_fail(err, P4D_E_UNKNOWN_GPU,
 				"gpu=%s is unknown here (p4d gpus lists the known GPUs)", plan->request.gpu);
@@ -131,12 +134,13 @@ static int build(p4d_job_plan *plan, uint64_t ranks, bool planned, bool evaluate
 	plan->layout.evaluates = evaluates;
 	if (evaluates) {
 		plan->layout.recompute = P4D_RECOMPUTE_FULL;
-		plan->layout.local_loss = false; /* the model's loss is that of the last stage */
+		/* the last stage computes the model's loss; stages' own losses are not evaluated */
+		plan->layout.local_loss = false;
 	}
 	return p4d_memory_estimate(&plan->layout, P4D_METHOD_PLAN, &capacity, &plan->estimate, err);
 }
 
-/* Adapters are useless without the weights for which they are trained. */
+/* Adapters can only be used together with the weights for which they are trained. */
 static int check_adapters(const p4d_job_plan *plan, const p4d_settings *settings, p4d_error *err)
 {
 	const bool adapters = plan->layout.finetune != P4D_TUNE_FULL;
@@ -196,7 +200,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		rc = check_pairs(plan, settings, err);
 	if (rc == 0)
 		return 0;
-	/* the fix in the message names an option as the user would type it in this program */
+	/* the fix must name an option as users type it here, without the prefix of sbatch */
 	if (!line && err && err->code != P4D_E_USAGE) {
 		p4d_request_without_prefix(err->text);
 		p4d_request_without_prefix(err->fix);
@@ -237,8 +241,8 @@ int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_er
 }
 
 /*
- * The longest sequence length that fits into this much memory: the planned length, halved as often as needed;
- * 0: none fits.
+ * Returns the longest sequence length that fits into this much memory. It tries the planned length, then half
+ * of it, and so on; 0: none fits.
  */
 static uint64_t fitting_length(const p4d_job_plan *plan, uint64_t host_bytes)
 {
@@ -274,7 +278,7 @@ int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t h
 		return p4d_fix(
 		    err, "--mem=%" PRIu64 "M, or a layout that needs less memory (p4d plan --device cpu)",
 		    (need >> 20) + 1);
-	/* suggests another length only if the user did not choose it */
+	/* suggest another length only if p4d chose the length */
 	const uint64_t length =
 	    plan->request.origin[P4D_SEQ_LEN] == P4D_BY_P4D ? fitting_length(plan, host_bytes) : 0;
 	if (length)

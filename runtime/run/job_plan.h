@@ -18,19 +18,21 @@ typedef struct p4d_job_plan {
 	p4d_layout layout;
 	p4d_rope rope;
 	p4d_gpus gpus;
-	const p4d_gpu *gpu;    /* NULL on the cpu */
-	bool planned;          /* the plan comes from a plan line */
-	bool no_documents;     /* the workspace of packed documents was left out, so that the plan fits */
+	const p4d_gpu *gpu; /* NULL on the cpu */
+	bool planned;       /* the plan comes from a plan line */
+	/* the plan has no workspace for packed documents, because it did not fit with it */
+	bool no_documents;
 	char no_gpu[320];      /* why --device auto chose the cpu; "": it did not */
 	p4d_estimate estimate; /* estimate of the fullest stage */
 } p4d_job_plan;
 
 /*
  * Reads the plan line (P4D_PLAN). If there is none, completes the options of the command line as p4d estimate
- * does. Options given together with a line must agree with it. ranks, nodes: their numbers. datadir: where
- * models/ is. Errors: PLAN_CHANGED (also if this program computes buffers that differ from the guard's),
- * PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED (p4d-train trains the
- * families of p4d-train(1), and knows some ways to scale rotary positions), and those of models and layouts.
+ * does. Options that are given together with a line must agree with it. ranks, nodes: number of ranks and of
+ * nodes. datadir: the folder that has models/. Errors: PLAN_CHANGED (also if this program computes buffers
+ * that differ from the guard's), PLAN_SYNTAX, WORLD (the plan is for another number of ranks), UNMODELLED
+ * (p4d-train trains the families of p4d-train(1), and knows some ways to scale rotary positions), and those
+ * of models and layouts.
  */
 int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *settings, uint64_t ranks,
 		      uint64_t nodes, const char *datadir, p4d_error *err);
@@ -49,7 +51,7 @@ p4d_net_settings p4d_job_plan_net(const p4d_job_plan *plan);
 int p4d_job_plan_message_bytes(const p4d_job_plan *plan, uint64_t *bytes, p4d_error *err);
 
 /*
- * With the cpu device: whether the ranks of a node fit into this much memory. granted: by Slurm, which could
- * grant more. Errors: HOST_MEMORY.
+ * For the cpu device: fails if the ranks of a node do not fit into this much memory. granted: Slurm granted
+ * this memory, so the job could request more. Errors: HOST_MEMORY.
  */
 int p4d_job_plan_check_memory(const p4d_job_plan *plan, bool granted, uint64_t host_bytes, p4d_error *err);

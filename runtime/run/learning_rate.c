@@ -5,7 +5,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* Progress of a decay over the last `over` steps: 0 before it, 1 at the last step. */
+/* Progress of a decay that takes the last `over` steps: 0 before the decay, 1 at the last step. */
 static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
 {
 	uint64_t left = rate->steps - step;

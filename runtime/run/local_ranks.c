@@ -20,7 +20,7 @@ enum { MOST = 250, GRACE_SECONDS = 5, GRACE_KILLED_SECONDS = 1 };
 static pid_t child[MOST]; /* 0: the process has ended */
 static uint32_t children;
 static volatile sig_atomic_t
-    ending; /* 1: this process kills the remaining ranks, so their ends are no failures */
+    ending; /* 1: this process is killing the remaining ranks, so their ends do not count as failures */
 
 static void pass_on(int number)
 {
@@ -32,7 +32,10 @@ static void pass_on(int number)
 	errno = saved;
 }
 
-/* Ctrl-C at a terminal also reaches the children, which are in the same process group. */
+/*
+ * Passes on a signal that a process sent. The kernel sends Ctrl-C of a terminal to all processes of the
+ * group, so the children have that already.
+ */
 static void pass_on_sent(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -69,8 +72,9 @@ static void pass_signals(void)
 static _Noreturn void be_rank(uint32_t rank, pid_t parent, const sigset_t *mask, p4d_local_work work,
 			      void *context)
 {
-	/* from here on, a request to stop that comes before the rank is ready is remembered, and does not
-	 * kill it */
+	/*
+	 * From here on, a request to stop is remembered until the rank is ready, and does not kill the rank.
+	 */
 	p4d_stop_catch();
 	on_signal(SIGALRM, SIG_DFL);
 	children = 0;
@@ -106,8 +110,8 @@ static void note_killed(uint32_t rank, pid_t pid, int number, p4d_error *killed)
 }
 
 /*
- * Waits for all ranks; returns the overall status. *killed: the first rank that another process killed; code
- * 0: none.
+ * Waits for all ranks; returns the exit status of the run. *killed: names the first rank that another process
+ * killed; code 0: none was.
  */
 static int wait_for_all(p4d_error *killed)
 {
@@ -151,7 +155,9 @@ int p4d_local_ranks(uint32_t count, p4d_local_work work, void *context, p4d_erro
 	ending = 0;
 	pass_signals();
 	on_signal(SIGALRM, time_is_up);
-	/* blocked, so that no signal is lost between a fork and its record */
+	/*
+	 * blocked, because a signal that comes between a fork and the entry in child[] would not be passed on
+	 */
 	sigemptyset(&asking);
 	sigaddset(&asking, SIGTERM);
 	sigaddset(&asking, SIGINT);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Magic, version, length of the description, and the description padded with blanks, so that the numbers are
- * aligned.
+ * Length of the header: magic, version, length of the description, and the description. Blanks pad the
+ * description, so that the numbers are aligned.
  */
 enum { HEADER = 128, PREFIX = 10 };
 

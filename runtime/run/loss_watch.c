@@ -10,7 +10,10 @@ static const double weight = 1.0 / 32, deviations = 6, least_jump = 0.5;
 
 static void remember(p4d_loss_watch *w, double loss)
 {
-	/* the mean of all losses so far, until a new loss's weight has fallen to that of the running mean */
+	/*
+	 * First w->mean is the mean of all losses so far. After 32 losses it is a running mean with a fixed
+	 * weight.
+	 */
 	double share = w->seen < 32 ? 1.0 / (double)(w->seen + 1) : weight, away = loss - w->mean;
 
 	w->mean += share * away;
@@ -18,7 +21,7 @@ static void remember(p4d_loss_watch *w, double loss)
 	w->seen++;
 }
 
-/* The limit: a loss above it is a spike. */
+/* Returns the loss above which a loss is a spike. */
 static double usual_most(const p4d_loss_watch *w)
 {
 	const double away = deviations * sqrt(w->variance);
@@ -31,7 +34,7 @@ double p4d_loss_limit(const p4d_loss_watch *w)
 	return w->on_spike == P4D_SPIKE_SKIP ? usual_most(w) : INFINITY;
 }
 
-/* False: too many steps in a row were skipped. */
+/* Counts a skipped step. Returns false if too many steps in a row were skipped. */
 static bool may_skip(p4d_loss_watch *w)
 {
 	w->skips++;
@@ -65,7 +68,7 @@ static int spike(p4d_loss_watch *w, uint64_t step, double loss, p4d_error *err)
 	snprintf(why, sizeof(why), "the loss %g is far above the running mean %g", loss, w->mean);
 	w->spikes++;
 	w->all_spikes++;
-	/* so many in a row are not spikes, but a new level of the loss */
+	/* after so many spikes in a row, the loss has a new level, so the estimates start over */
 	if (w->spikes >= NEW_LEVEL) {
 		w->seen = 0;
 		w->mean = w->variance = 0;

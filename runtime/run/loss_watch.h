@@ -8,14 +8,14 @@
 
 /*
  * Detects a training run that has gone wrong. Gradients that are not finite are never applied; the step is
- * skipped. A loss far above the last ones is a spike, and the user chooses the response: report it; report it
- * and skip the step; or stop. Too many consecutive skipped steps, or reported spikes, stop the run, because
- * every further step makes the last good checkpoint older. Decisions depend only on numbers that are equal on
- * all ranks, so all ranks decide alike.
+ * skipped. A loss far above the last ones is a spike. The user chooses the response: report it; report it and
+ * skip the step; or stop. Too many skipped steps, or reported spikes, in a row stop the run, because a run
+ * that goes on only moves away from its last good checkpoint. Decisions depend only on numbers that are equal
+ * on all ranks, so all ranks decide alike.
  *
- * A spike is a loss above mean + 6*deviation of the last losses, and more than 0.5 above the mean: running
- * estimates with weight 1/32, after 16 steps. Spikes do not enter the estimates, but after 32 in a row these
- * start over.
+ * A spike is a loss above mean + 6*deviation of the last losses, and more than 0.5 above the mean. Mean and
+ * deviation are running estimates with weight 1/32. There are no spikes in the first 16 steps. Spikes do not
+ * change the estimates, but after 32 spikes in a row the estimates start over.
  */
 /* EMPTY: no token of the step had a label. */
 typedef enum p4d_loss_kind {
@@ -39,7 +39,7 @@ typedef struct p4d_loss_watch {
 	uint64_t all_skips, all_spikes;
 } p4d_loss_watch;
 
-/* The loss above which a step must not be applied, for p4d_trainer_skip_above. */
+/* For p4d_trainer_skip_above: a step whose loss is above this must not be applied. */
 double p4d_loss_limit(const p4d_loss_watch *watch);
 
 /*
@@ -49,7 +49,7 @@ double p4d_loss_limit(const p4d_loss_watch *watch);
 int p4d_loss_seen(p4d_loss_watch *watch, uint64_t step, double loss, uint64_t nonfinite, p4d_loss_kind *kind,
 		  p4d_error *err);
 /*
- * Like p4d_loss_seen, for a step in which no token had a label. The step was skipped, since it has no loss.
- * last: no step follows. Errors: DATA if too many were skipped, or no step of the run had a label.
+ * Like p4d_loss_seen, for a step in which no token had a label, and which was skipped for that reason. last:
+ * no step follows. Errors: DATA if too many steps in a row were skipped, or no step of the run had a label.
  */
 int p4d_loss_none(p4d_loss_watch *watch, uint64_t step, bool last, p4d_loss_kind *kind, p4d_error *err);

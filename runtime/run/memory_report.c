@@ -54,7 +54,10 @@ int p4d_memory_report_make(p4d_memory_report *report, const p4d_job_plan *plan, 
 	most[0] = (double)r.allocated_bytes;
 	if (p4d_comm_all_reduce(all, most, 3, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;
-	/* chooses the first of the ranks with the largest arena; a double is exact below 2^53 */
+	/*
+	 * Finds the first of the ranks with the largest arena. Ranks are exchanged as doubles, which are
+	 * exact below 2^53.
+	 */
 	double first = (double)r.allocated_bytes == most[0] ? -(double)r.rank : -(double)p4d_group_size(all);
 	if (p4d_comm_all_reduce(all, &first, 1, P4D_DT_FP64, P4D_MAX, err) < 0 ||
 	    p4d_comm_broadcast(all, &r, sizeof(r), (uint32_t)-first, err) < 0)
@@ -115,7 +118,7 @@ void p4d_memory_report_json(const p4d_memory_report *r, p4d_text *json)
 	p4d_json_text_whole(json, "rank", r->rank);
 }
 
-/* Prints a line of the table without its end. */
+/* Prints a line of the table, except the text at its end. */
 static void put_row(p4d_text *to, const char *name, uint64_t planned, uint64_t used, double unit)
 {
 	p4d_text_print(to, "%-18s%11.3f", name, (double)planned / unit);

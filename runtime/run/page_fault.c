@@ -14,7 +14,10 @@
 static char name[64];
 static uint32_t number;
 
-/* The path in a line of /proc/self/maps: "begin-end mode offset device inode   path". */
+/*
+ * Returns the path in a line of /proc/self/maps ("begin-end mode offset device inode path") if the line's
+ * range has this address; else NULL.
+ */
 static const char *path_in(const char *line, uintptr_t address)
 {
 	char *at;

@@ -24,7 +24,10 @@ static uint32_t quota_of(const char *folder)
 	return limited ? (uint32_t)((quota + period - 1) / period) : 0;
 }
 
-/* The minimum over this process's cgroup (version 2) and those above it; 0: none. */
+/*
+ * Returns the smallest quota of this process's cgroup (version 2) and of its parent cgroups; 0: none has a
+ * quota.
+ */
 static uint32_t quota(void)
 {
 	char line[4096];
@@ -61,13 +64,15 @@ uint32_t p4d_rank_cores(uint32_t ranks, bool forked)
 }
 
 /*
- * Limits for the share of time that a thread waits for a core; if two processes share a core, each waits half
- * of the time.
+ * Shares of the time in which the main thread waited for a core, between which the number of threads changes.
+ * If two processes share a core, each waits half of the time.
  */
 static const double busy = 0.2, crowded = 0.05, idle = 0.01;
 
-/* Seconds in which the main thread was ready to run but had no core; below 0: unknown. *ran: seconds with
- * a core. */
+/*
+ * Returns the seconds in which the main thread could run but had no core; below 0: the kernel does not tell.
+ * *ran: the seconds in which it ran.
+ */
 static double waited_for_core(double *ran)
 {
 	unsigned long long on, off;

@@ -12,7 +12,10 @@ bool p4d_rank_error_claim(uint32_t rank, const char *text)
 {
 	if (rank == 0)
 		return true;
-	/* rank 0 printed the text "rank 0 (host): cause" itself, but not "rank 0 (host) ended ..." */
+	/*
+	 * If rank 0 has an error of its own ("rank 0 (host): cause"), it prints that itself. If it was killed
+	 * ("rank 0 (host) ended ..."), it cannot.
+	 */
 	const char *end = strncmp(text, "rank 0 (", 8) ? NULL : strchr(text, ')');
 	return rank == 1 && end && end[1] != ':';
 }
@@ -35,7 +38,7 @@ typedef struct p4d_rank_final_report {
 	char text[1400];
 } p4d_rank_final_report;
 
-static p4d_rank_final_report *report; /* NULL: there is no launcher that prints it */
+static p4d_rank_final_report *report; /* NULL: no launcher prints the report */
 
 static int line_of(char *line, size_t size, const p4d_error *err, const char *host, uint32_t rank)
 {

@@ -19,7 +19,7 @@ enum {
 	VALUES
 };
 
-/* Settings of type integer, real number and choice have 64 bits each; texts are pointers. */
+/* Returns a setting's 64 bits: an integer, a real number, a choice, or the pointer of a text. */
 int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting)
 {
 	int64_t value;
@@ -50,8 +50,10 @@ static void fill_table(struct option *at)
 	*at = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Programs are often started with "$@" after a script's own options, so the last value counts, and a
- * message says so. */
+/*
+ * Notes an option that was given twice, for a message. Scripts often start programs with "$@" after their own
+ * options, so the last value counts.
+ */
 static void note_twice(p4d_settings *settings, const char *name, const char *first, const char *last)
 {
 	p4d_error *twice = &settings->twice;
@@ -97,7 +99,7 @@ int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *p
 	return 0;
 }
 
-/* *before: the value that the option had before; NULL: it was not given before */
+/* Sets a typed option. *before: the value that it had before; NULL: it was not given before. */
 static int set_typed(p4d_settings *settings, p4d_setting setting, const char *text, const char **before,
 		     p4d_error *err)
 {
@@ -116,7 +118,10 @@ static int set_typed(p4d_settings *settings, p4d_setting setting, const char *te
 	return 0;
 }
 
-/* Explains options of p4d estimate that p4d-train does not have, because users may paste them. */
+/*
+ * Explains a refused word. Users may paste options of p4d estimate or of other trainers, which p4d-train does
+ * not have.
+ */
 static int explain_refusal(const char *word, p4d_error *err)
 {
 	char name[64];
@@ -129,7 +134,7 @@ static int explain_refusal(const char *word, p4d_error *err)
 		return p4d_fix(err, "%.*s%s", (int)strcspn(here, ", "), here,
 			       strchr(here, '=') ? "" : word + strcspn(word, "="));
 	}
-	/* --device is a setting */
+	/* settings.def has --device, so p4d-train does accept it */
 	if (option < 0 || p4d_settings__takes((p4d_option)option) || option == P4D_DEVICE)
 		return err->fix[0] ? -1 : p4d_fix(err, "p4d-train --help");
 	if (option == P4D_NODES || option == P4D_GPUS_PER_NODE) {
@@ -160,7 +165,7 @@ static int check_whole(char *const argv[], const struct option *table, int which
 	return explain_refusal(word, err);
 }
 
-/* Whether the program only prints something, for which it needs no data, layout or file. */
+/* Whether the program only prints something, so that it needs no data, layout or file. */
 static bool only_prints(const p4d_settings *read)
 {
 	return read->help || read->version || read->completion;
@@ -199,7 +204,7 @@ static int take_words(p4d_settings *read, int argc, char *argv[], p4d_error *err
 	return rc;
 }
 
-/* "--p4d-tp=2", as p4d plan prints it for sbatch. */
+/* Whether a word is an option of sbatch such as "--p4d-tp=2", which p4d plan prints. */
 static bool has_prefix(const char *word)
 {
 	static const char prefix[] = "--p4d-";
@@ -213,8 +218,8 @@ static bool has_prefix(const char *word)
 }
 
 /*
- * Accepts such flags without their prefix; --p4d-framework=p4d names this program. Values of plan options are
- * copied, so that their texts may be freed.
+ * Parses the words. Accepts options of sbatch without their prefix "p4d-"; --p4d-framework=p4d just names
+ * this program. Copies the values of plan options, so that their texts may be freed.
  */
 static int parse_words(p4d_settings *read, int argc, char *argv[], p4d_error *err)
 {
@@ -285,7 +290,7 @@ const char *p4d_settings_update(const p4d_settings *s, char *buf, size_t size)
 	for (size_t i = 0; i < sizeof(listed) / sizeof(*listed); i++) {
 		const p4d_option_info *info = &p4d_settings__table[listed[i]];
 		const bool follows = info->kind == P4D_INTEGER_KIND || listed[i] == P4D_SETTING_least_rate;
-		/* values that follow from others are not listed */
+		/* defaults that follow from other settings are not listed */
 		if (p4d_settings__lacks(s, listed[i]) ||
 		    (follows && listed[i] != P4D_SETTING_steps && !s->source[listed[i]]))
 			continue;
@@ -304,7 +309,8 @@ uint64_t p4d_settings_hash(const p4d_settings *settings)
 		const p4d_option_info *info = &p4d_settings__table[i];
 		const int64_t value = p4d_settings__get(settings, (p4d_setting)i);
 		if (info->kind == P4D_TEXT_KIND)
-			continue; /* the same file may have another name elsewhere */
+			continue; /* not hashed, because the same file may have another name on another host
+				   */
 		if (info->kind == P4D_DECIMAL_KIND)
 			snprintf(text, sizeof(text), "%a;", p4d_option_real(value));
 		else

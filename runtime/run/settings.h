@@ -44,14 +44,15 @@ typedef enum p4d_setting {
 typedef struct p4d_settings {
 	p4d_request request; /* options of options.def, as the user gave them */
 	uint8_t source[P4D_SETTINGS];
-	bool in_file[P4D_OPTIONS]; /* --config has set this option of the request */
+	bool in_file[P4D_OPTIONS]; /* --config sets this option of the request */
 	p4d_config file;
-	uint64_t epoch_samples; /* number of sequences in a pass over --data; 0: not counted, because
-				 * --epochs is not given */
+	/* number of sequences in one pass over --data; 0: unknown, because only --epochs needs it */
+	uint64_t epoch_samples;
 	bool help, version;
-	const char *completion; /* the shell that asks for it; NULL: none */
+	const char *completion; /* the shell for which --completion prints; NULL: none */
 	bool launched;          /* torchrun or mpirun started the process: ranks of a node share its cores */
-	p4d_error twice;        /* an option that was given twice with different values; code 0: none */
+	/* names an option that was given twice with different values; code 0: none was */
+	p4d_error twice;
 #define INTEGER(field, name, argument, least, most, otherwise, help) uint64_t field;
 #define DECIMAL(field, name, argument, least, most, otherwise, help) double field;
 #define TEXT(field, name, argument, help) const char *field;
@@ -69,21 +70,23 @@ typedef struct p4d_settings {
 
 /*
  * Reads a command line, and the file of --config, whose keys have the names of options. Typed options replace
- * those of the file. Fills in defaults that follow from other settings (min-lr, warmup, decay-steps); with
- * --epochs, this happens later. Errors: USAGE (also if --data or --steps is missing), VALUE, IO; for the file
- * with its line.
+ * options of the file. Fills in defaults that follow from other settings (min-lr, warmup, decay-steps). With
+ * --epochs, p4d_settings_put_steps does that later. Errors: USAGE (also if --data or --steps is missing),
+ * VALUE, IO; for the file with its line.
  */
 int p4d_settings_parse(p4d_settings *settings, int argc, char *argv[], p4d_error *err);
 /* Frees the file's values; texts from it are then invalid. */
 void p4d_settings_close(p4d_settings *settings);
 
-/* The steps of --epochs, and the defaults that follow from them. Errors: VALUE. */
+/* Sets the number of steps of --epochs, and the defaults that follow from it. Errors: VALUE. */
 int p4d_settings_put_steps(p4d_settings *settings, uint64_t steps, p4d_error *err);
 
 p4d_rate p4d_settings_rate(const p4d_settings *settings);
 
-/* How weights are updated, for checkpoints: "--lr=0.0003 --min-lr=3e-05 ...". These options may change
- * between two starts of a run. Returns buf. */
+/*
+ * The settings that decide how weights are updated, for checkpoints: "--lr=0.0003 --min-lr=3e-05 ...". A user
+ * may change them when a run continues. Returns buf.
+ */
 const char *p4d_settings_update(const p4d_settings *settings, char *buf, size_t size);
 
 /* A hash, below 2^52, of all settings that must be equal on all ranks, in addition to the plan. */
@@ -95,6 +98,6 @@ void p4d_settings_help(void);
 /* Prints what a shell reads to complete options. Errors: USAGE (not bash, zsh or fish). */
 int p4d_settings_completion(const char *shell, p4d_error *err);
 
-/* The rows of settings.def; and an option's default as users type it, "" if it has none. */
+/* The rows of settings.def. The next function: an option's default as users type it; "" if it has none. */
 const p4d_option_info *p4d_settings_table(size_t *count);
 const char *p4d_settings_default(const p4d_option_info *info, char *buf, size_t size);

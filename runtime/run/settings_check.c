@@ -5,8 +5,10 @@
 
 #include "run/settings_internal.h"
 
-/* The first setting that was typed and is not in the list of used ones, which ends with NULL; NULL: none.
- * Settings of the file are ignored, because the file is that of a training. */
+/*
+ * Returns the name of the first setting that was typed but is not in `used`, a list that ends with NULL;
+ * NULL: there is none. Settings of --config do not count, because that file is for training.
+ */
 static const char *unused_setting(p4d_settings *s, const char *const *used)
 {
 	for (int i = 0; i < P4D_SETTINGS; i++) {
@@ -99,7 +101,7 @@ static int check_evaluation(p4d_settings *s, p4d_error *err)
 		return p4d_fix(err, "--valid-data FILE");
 	}
 	leave_out(s, P4D_GLOBAL_BATCH);
-	/* the model is that of the checkpoint */
+	/* the checkpoint's model replaces the model that the file names */
 	for (int i = 0; s->checkpoint && i < P4D_OPTIONS; i++)
 		if (i == P4D_MODEL || (p4d_request_option_info((p4d_option)i)->where & P4D_WHERE_MODEL))
 			leave_out(s, (p4d_option)i);
@@ -139,7 +141,10 @@ const char *p4d_settings__lacks(const p4d_settings *s, p4d_setting setting)
 	return NULL;
 }
 
-/* Checks options that have no effect. Defaults are filled in later, so only given values are checked. */
+/*
+ * Refuses options without effect. Defaults are filled in later, so this finds only options that the user
+ * gave.
+ */
 static int check_unused(const p4d_settings *s, p4d_error *err)
 {
 	for (int i = 0; i < P4D_SETTINGS; i++) {

@@ -12,13 +12,16 @@
 #include "config/config_library.h"
 #include "run/settings_internal.h"
 
-/* A key of the file, and where its value goes: to settings that only the file sets. */
+/* A key of the file. read: settings as they would be if the file alone set them. */
 typedef struct reading {
 	p4d_settings *read;
 	const p4d_config_node *node;
 } reading;
 
-/* The library that reads the file: of TOML, unless the name ends like that of YAML or JSON. */
+/*
+ * Returns the function that reads the file. Its format is TOML unless the name ends like that of a YAML or
+ * JSON file.
+ */
 static p4d_config_read *library_for(const char *path, p4d_error *err)
 {
 	p4d_config_format format = P4D_CONFIG_TOML;
@@ -68,7 +71,10 @@ static int unknown_key(const char *key, p4d_error *err)
 	return p4d_fail(err, P4D_E_USAGE, "unknown key %.64s%s", key, p4d_suggest_text(&alike));
 }
 
-/* The text of a value as users type it; for a list, its entries with commas. NULL: it has no such text. */
+/*
+ * Returns a value as users type it; NULL: it has no such form. joins: a list is allowed, and its entries are
+ * joined with commas.
+ */
 static const char *text_of(const p4d_config_node *node, bool joins, char *buf, size_t size)
 {
 	p4d_text text = p4d_text_in(buf, size);
@@ -98,7 +104,7 @@ static const char *word_of(const p4d_option_info *info, const char *text)
 	return !strcmp(text, "true") ? "on" : "off";
 }
 
-/* Sets an option without a value if the file says true; false leaves it out. */
+/* Sets an option without a value. true in the file gives the option; false does not. */
 static int set_switch(p4d_settings *read, p4d_setting setting, const p4d_config_node *node, p4d_error *err)
 {
 	const char *name = p4d_settings__table[setting].name;
@@ -169,7 +175,7 @@ static int set_key(const reading *from, p4d_error *err)
 	const int setting = p4d_option_find(p4d_settings__table, P4D_SETTINGS, key);
 	const int option = p4d_request_option_find(key);
 
-	/* a table is refused, because every option is a key at the top of the file */
+	/* every option is a key at the top level of the file, so a table is refused */
 	if (setting < 0 && from->node->kind == P4D_CONFIG_MAP)
 		return p4d_fail(err, P4D_E_USAGE, "[%.64s] is a table; options are keys without tables", key);
 	if (setting >= 0)
@@ -177,7 +183,7 @@ static int set_key(const reading *from, p4d_error *err)
 	return option >= 0 ? set_option(from, (p4d_option)option, err) : unknown_key(key, err);
 }
 
-/* Whether a typed option replaces one of the file. */
+/* Whether a typed option replaces one in the file. */
 static bool is_replaced(const p4d_settings *typed, p4d_setting setting)
 {
 	static const p4d_setting pairs[][2] = {

@@ -15,22 +15,22 @@ int64_t p4d_settings__get(const p4d_settings *settings, p4d_setting setting);
 void p4d_settings__put(p4d_settings *settings, p4d_setting setting, int64_t value);
 
 /*
- * Sets an option from a text. prefix: before its name in messages. For a text option, the pointer is stored.
- * Errors: VALUE; USAGE: a text that may be given several times was given too often.
+ * Sets an option from a text. prefix: what messages print before the option's name. Stores the pointer of a
+ * text, not a copy. Errors: VALUE; USAGE: a text that may be given several times was given too often.
  */
 int p4d_settings__set(p4d_settings *settings, p4d_setting setting, const char *prefix, const char *text,
 		      p4d_error *err);
 
-/* Sets options that were not typed from the file of --config. Errors: USAGE, VALUE, IO. */
+/* Sets the options that were not typed from the file of --config. Errors: USAGE, VALUE, IO. */
 int p4d_settings__read_file(p4d_settings *settings, p4d_error *err);
 
 /* Fills defaults, and checks which options go together. Errors: USAGE, VALUE. */
 int p4d_settings__complete(p4d_settings *settings, p4d_error *err);
-/* NULL: the setting has an effect; else what it requires to have one. */
+/* Returns what a setting requires to have an effect; NULL: it has one. */
 const char *p4d_settings__lacks(const p4d_settings *settings, p4d_setting setting);
 
 /*
- * p4d-train's option for another trainer's word, or what it has instead of an option: "--lr F". NULL: the
- * word is unknown. name: without dashes.
+ * Returns p4d-train's option for a word of another trainer, as "--lr F", or what p4d-train has instead of an
+ * option. NULL: the word is unknown. name: without dashes.
  */
 const char *p4d_settings__other_word(const char *name);

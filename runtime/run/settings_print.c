@@ -138,8 +138,8 @@ static const char *origin_text(const p4d_settings *s, const p4d_request *r, bool
 }
 
 /*
- * Prints an option. The model's own numbers, and options that p4d-train does not have, are printed as
- * comments.
+ * Prints an option. As comments, it prints the sizes of a named model, and options that p4d-train does not
+ * have.
  */
 static void put_option(const p4d_settings *s, const p4d_request *r, bool planned, p4d_option option)
 {

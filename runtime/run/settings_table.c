@@ -31,8 +31,10 @@ int64_t p4d_settings__default(const p4d_option_info *info)
 	return info->kind == P4D_DECIMAL_KIND ? p4d_option_bits(info->real) : info->number;
 }
 
-/* Options that p4d-train does not have: those of submission and estimates, of other frameworks, and of
- * models that it does not train. */
+/*
+ * Options of options.def that p4d-train does not have. They are for submission and estimates, for other
+ * frameworks, or for models that p4d-train does not train.
+ */
 static const struct {
 	p4d_option first, last;
 } of_others[] = {
@@ -47,8 +49,8 @@ static const struct {
     {P4D_QUANT, P4D_AUTOCAST},
     {P4D_ACCOUNT_FOR_EMBEDDING, P4D_FRAMEWORK},
     {P4D_FP8_PARAM_GATHER, P4D_FP8_PARAM_GATHER},
-    {P4D_DEVICE,
-     P4D_DEVICE}, /* --device is a setting of p4d-train with one choice more than in a plan; it sets both */
+    {P4D_DEVICE, P4D_DEVICE}, /* settings.def has --device, with a choice that plans lack (auto); it sets this
+				 option as well */
     {P4D_CROSS_ENTROPY, P4D_CUDA_GRAPHS},
     {P4D_OVERLAP_P2P, P4D_CHUNKED_LOSS},
     {P4D_PADDING, P4D_PADDING}, /* p4d-train fills all sequences */
@@ -56,7 +58,7 @@ static const struct {
     {P4D_ENGINE, P4D_SWAP},
     {P4D_EXPERTS, P4D_V_HEAD_DIM},
     {P4D_STORED, P4D_ARENA},
-    {P4D_NODES, P4D_GPUS_PER_NODE}, /* the number of ranks that were started gives these */
+    {P4D_NODES, P4D_GPUS_PER_NODE}, /* follow from the number of ranks that were started */
     {P4D_METHOD, P4D_METHOD},
 };
 

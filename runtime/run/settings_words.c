@@ -132,7 +132,7 @@ static const struct {
     {"job-config-file", "--config"},
 };
 
-/* Whether a typed name is this word, apart from case and '_' or '-'. */
+/* Whether a typed name is this word. Upper and lower case count as equal, and so do '_' and '-'. */
 static bool is_word(const char *name, const char *word)
 {
 	for (; *word && (tolower((unsigned char)*name) == *word || (*name == '_' && *word == '-')); word++)

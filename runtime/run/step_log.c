@@ -18,7 +18,7 @@ enum { USUAL_COLUMNS = 80, SILENT_SECONDS = 30 };
 
 p4d_flops p4d_step_log_flops(const p4d_layout *l, const p4d_gpu *gpu)
 {
-	/* causal attention has 6 FLOPs per layer, query column, position and token */
+	/* FLOPs of causal attention: 6 per layer, query column, position and token */
 	double causal = 6 * (double)l->layers * (double)l->heads * (double)l->head_dim * (double)l->seq_len *
 			(double)l->global_batch * (double)l->seq_len;
 	p4d_flops flops = {.model = p4d_cost_model_flops(l)};
@@ -119,7 +119,7 @@ const char *p4d_step_text(const p4d_step_record *r, const p4d_flops *flops, int 
 					     : " (skipped)",
 		 preferred, r->pairs ? 1 : 0, r->seconds > 0 ? rate_of(r) : 0.0,
 		 r->pairs ? "pairs" : "tokens", mfu, p4d_to_gib(r->memory_bytes), left);
-	/* the line is cut to the terminal's width, because a wrapped line cannot be overwritten */
+	/* cut to the terminal's width, because a line that wraps cannot be overwritten */
 	if (columns > 1 && strlen(buf) > (size_t)columns - 1)
 		buf[columns - 1] = '\0';
 	return buf;
@@ -183,7 +183,9 @@ static void put_board(p4d_step_log *log, const p4d_step_record *r)
 	p4d_tensorboard_add(&log->board, r->step, scalars, r->pairs ? count : count - 2);
 }
 
-/* Prints some steps as text: the first and the last one, unusual ones, and one every half minute. */
+/*
+ * Prints some of the steps as text: the first, the last, unusual ones, and otherwise one every half minute.
+ */
 static void put_some(p4d_step_log *log, const p4d_step_record *record)
 {
 	char line[P4D_LINE_MOST], text[P4D_LINE_MOST + 8];
@@ -217,7 +219,7 @@ void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record)
 		 p4d_step_text(record, &log->flops, columns(), line, sizeof(line)));
 	put_terminal(log, drawn);
 	log->drawn = true;
-	/* a line about an unusual event is not overwritten */
+	/* a line about an unusual step must stay, so the next line does not overwrite it */
 	if (record->kind != P4D_LOSS_FINE) {
 		put_terminal(log, "\n");
 		log->drawn = false;

@@ -13,19 +13,21 @@
 #include "run/tensorboard.h"
 
 /*
- * Progress of a run, reported by rank 0. On a terminal it is one line, which is redrawn. In the file of
- * --log, or on a standard output that is no terminal, it is one JSON object per line, in a single write, so
- * that a killed run leaves whole lines. With --log, a standard output that is no terminal gets events and
- * some of the steps as text. Numbers that are not finite or not known are null. Nothing is allocated after
- * p4d_step_log_open.
+ * Progress of a run, reported by rank 0. On a terminal, a single line is redrawn at each step. The file of
+ * --log gets one JSON object per line. Each line is one write, so a killed run leaves only whole lines. If
+ * standard output is no terminal, it gets these JSON lines or, with --log, events and some of the steps as
+ * text. Numbers that are not finite or not known are null. Nothing is allocated after p4d_step_log_open.
  */
 
-/* Throughput of a step, with FLOPs counted in two ways. */
+/* FLOPs of a step, counted in two ways, and the rate that is possible. */
 typedef struct p4d_flops {
 	double model; /* FLOPs of a step: 6 per matmul parameter and token, causal attention at half */
 	double full_attention; /* FLOPs with full attention, as many papers count */
-	double peak; /* peak of all GPUs together: FLOP/s, dense, in the job's precision; 0: unknown, no
-		      * MFU */
+	/*
+	 * FLOP/s of all GPUs together at their peak: dense, in the job's precision; 0: unknown, so no MFU is
+	 * printed
+	 */
+	double peak;
 } p4d_flops;
 
 /* gpu NULL: the cpu, whose peak is unknown. */
@@ -36,7 +38,7 @@ typedef struct p4d_step_record {
 	double loss, gradient_norm, learning_rate;
 	double seconds;  /* duration of this step */
 	double left;     /* estimated seconds until the last step ends; below 0: unknown */
-	uint64_t tokens; /* number of tokens in this step; of pairs, if it learns from pairs */
+	uint64_t tokens; /* number of tokens in this step; with pairs, the number of pairs */
 	bool pairs;
 	double margin, preferred; /* only with pairs: see p4d_step_result */
 	uint64_t nonfinite;
@@ -48,8 +50,8 @@ typedef struct p4d_step_record {
 enum { P4D_LINE_MOST = 8192 };
 
 /*
- * The record as a JSON line, with its newline; and as a line for a terminal with this many columns, without
- * newline.
+ * Format a record: as a JSON line with its newline, and as a line for a terminal with this many columns,
+ * without newline.
  */
 const char *p4d_step_json(const p4d_step_record *record, const p4d_flops *flops, char *buf, size_t size);
 const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops, int columns, char *buf,
@@ -60,7 +62,7 @@ typedef struct p4d_step_log {
 	bool owned;         /* p4d_step_log_close closes `json` */
 	bool drawn;         /* `terminal` has a line that the next one replaces */
 	bool redraws;       /* `terminal` is a terminal; otherwise lines stay, and not every step has one */
-	double silent;      /* seconds since the last line about a step; below 0: there was none yet */
+	double silent;      /* seconds since the last line about a step; below 0: there was no line yet */
 	p4d_flops flops;
 	double usual;   /* running mean of the seconds of a step */
 	char what[320]; /* the name of `json` in messages */
@@ -72,13 +74,18 @@ int p4d_step_log_open(p4d_step_log *log, const char *path, const p4d_flops *flop
 /* Logs a step. Fills `left`. */
 void p4d_step_log_step(p4d_step_log *log, p4d_step_record *record);
 
-/* Any event that is not a step. Append members after "event" to the returned text. */
+/*
+ * An event other than a step. Append members to the text that p4d_step_event_begin returns, after its member
+ * "event".
+ */
 typedef struct p4d_step_event {
 	p4d_text json;
 	char line[P4D_LINE_MOST];
 } p4d_step_event;
 
 p4d_text *p4d_step_event_begin(p4d_step_event *event, const char *name);
-/* text: the line for people; NULL: none. An event that is too long for a line is not logged. */
+/*
+ * Logs an event. text: the line for people; NULL: none. An event that is too long for a line is not logged.
+ */
 void p4d_step_log_event(p4d_step_log *log, p4d_step_event *event, const char *text);
 void p4d_step_log_close(p4d_step_log *log);

@@ -7,9 +7,12 @@
 enum { PASSED = 0x704d };
 
 static volatile sig_atomic_t asked, sent,
-    passed; /* sent and passed count SIGINTs: from other senders, and from p4d_stop_pass */
+    passed; /* number of SIGINTs; passed: from p4d_stop_pass; sent: from all other senders */
 
-/* A SIGINT to the process group arrives twice, from its sender and from the parent, in any order. */
+/*
+ * Handles the signals. A SIGINT to the process group arrives twice: from its sender and from the parent, in
+ * any order.
+ */
 static void ask(int number, siginfo_t *info, void *unused)
 {
 	(void)unused;
@@ -45,7 +48,7 @@ void p4d_stop_catch(void)
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigaction(SIGXFSZ, &ignore, NULL); /* a write that exceeds the file size limit then fails with EFBIG,
 					      and the message names the file */
-	/* a process that ignores SIGHUP, as under nohup, does so on purpose */
+	/* if the process ignores SIGHUP, someone wants that, for instance nohup */
 	if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &catch, NULL);
 }

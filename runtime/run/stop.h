@@ -5,10 +5,10 @@
 
 /*
  * SIGTERM (scancel, preemption), SIGUSR1 (sbatch --signal) and SIGINT ask the program to save and exit with
- * P4D_EXIT_AGAIN, which means that the run is unfinished and the same command continues it. The second SIGINT
- * kills as usual, unless one of the two came by p4d_stop_pass, because a parent passes on signals that
- * reached the whole process group. The second SIGTERM does not kill, because Slurm, timeout(1) and a parent
- * may each send one. SIGPIPE is ignored.
+ * P4D_EXIT_AGAIN, which means that the run is unfinished and the same command continues it. A second SIGINT
+ * kills the process as usual. That is not so if one of the two came from p4d_stop_pass, because a parent also
+ * passes on signals that the whole process group has received. A second SIGTERM does not kill, because Slurm,
+ * timeout(1) and a parent may each send one. SIGPIPE is ignored.
  */
 enum { P4D_EXIT_AGAIN = 75 };
 

@@ -7,7 +7,7 @@
 #include "data/tokenizer.h"
 #include "plan/plan_line.h"
 
-/* Whether an option gives the model's sizes, or says which weights it has (types and adapters). */
+/* Whether an option describes the model: its sizes, its types, or its adapters. */
 static bool is_of_model(int option)
 {
 	return (p4d_request_option_info((p4d_option)option)->where & P4D_WHERE_MODEL) ||

@@ -4,8 +4,8 @@
 #include "run/settings.h"
 
 /*
- * For commands that use a model without continuing its training. If there is a checkpoint, uses the model of
- * the newest one, as if --model named it; for adapters also --init-from and --lora-alpha. found: there is a
- * checkpoint. Errors: CHECKPOINT, also if there is neither a checkpoint nor --init-from.
+ * For commands that use a model without continuing its training. If there is a checkpoint, sets the model of
+ * the newest one, as if --model named it; for adapters it also sets --init-from and --lora-alpha. *found:
+ * whether there is a checkpoint. Errors: CHECKPOINT, also if there is neither a checkpoint nor --init-from.
  */
 int p4d_stored_model(p4d_settings *settings, bool *found, p4d_error *err);

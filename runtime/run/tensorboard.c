@@ -26,7 +26,7 @@ enum {
 	SESSION_STATUS = 1,
 	SESSION_START = 1,
 };
-/* Kinds of fields, as the low three bits of a key say. */
+/* Wire types of fields, which are the low three bits of a key. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
 enum { HEADER = 12, FOOTER = 4 }; /* bytes before and after the data of a record */
@@ -124,8 +124,8 @@ static double now(void)
 }
 
 /*
- * Writes the format's version and, after a checkpoint, the first step from which records in other files no
- * longer count.
+ * Writes the format's version. If the run continues from a checkpoint, it also writes from which step on
+ * records in other files no longer count.
  */
 static void begin(p4d_tensorboard *board, uint64_t next)
 {

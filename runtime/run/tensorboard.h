@@ -7,10 +7,10 @@
 #include "base/error.h"
 
 /*
- * TensorBoard's event files: records (u64 length, its checksum, the data, their checksum; checksums are
- * CRC-32C, masked as in TFRecord) of the protocol buffer Event, whose summaries contain scalars. Each run
- * opens its own file. If the run went back to a checkpoint, the file begins with a record that makes readers
- * drop later steps of earlier files.
+ * TensorBoard's event files: A record has a u64 length, the checksum of the length, the data, and the
+ * checksum of the data. Checksums are CRC-32C, masked as in TFRecord. The data are a protocol buffer Event,
+ * whose summaries have scalars. Each run opens its own file. If the run continues from a checkpoint, the file
+ * begins with a record that makes readers drop later steps of earlier files.
  */
 typedef struct p4d_tensorboard {
 	int fd; /* -1: none */
@@ -27,9 +27,9 @@ enum { P4D_TENSORBOARD_SCALARS = 16, P4D_TENSORBOARD_TAG = 80 };
 
 /* next: number of the first step that will be added. Errors: IO. */
 int p4d_tensorboard_open(p4d_tensorboard *board, const char *directory, uint64_t next, p4d_error *err);
-/* Uses a single write. If a file cannot be written, that is reported once. */
+/* Writes a record in a single write. If the file cannot be written, reports that once. */
 void p4d_tensorboard_add(p4d_tensorboard *board, uint64_t step, const p4d_scalar *scalars, size_t count);
-/* Also accepts a board that was never opened, if its fd is -1. */
+/* A board that was never opened must have the fd -1. */
 void p4d_tensorboard_close(p4d_tensorboard *board);
 
 /* Formats a record of scalars, with a time in seconds since 1970. Returns its length; buf has room for

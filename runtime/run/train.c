@@ -47,7 +47,7 @@ static bool trains_adapters(const p4d_run *run)
 	return run->plan->layout.finetune != P4D_TUNE_FULL;
 }
 
-/* LoRA's alpha; by default the rank, so that adapters' outputs are added unscaled. */
+/* LoRA's alpha. The default is the rank, with which adapters' outputs get the factor 1. */
 static double alpha_of(const p4d_run *run)
 {
 	return run->settings->lora_alpha > 0 ? run->settings->lora_alpha
@@ -79,7 +79,7 @@ static int open_trainer(p4d_run *run, p4d_error *err)
 	return p4d_trainer_open(&run->trainer, &settings, err);
 }
 
-/* Loads a released model: the shards of this rank, or its frozen weights. */
+/* Loads a released model: its weights into this rank's shards or, with adapters, its frozen weights. */
 static int load_released(p4d_run *run, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
@@ -103,7 +103,10 @@ static int initialize(p4d_run *run, p4d_error *err)
 	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
 }
 
-/* Adapters continue only with the same weights, which no checkpoint contains. */
+/*
+ * Stores in checkpoints' descriptions which weights the adapters belong to. Checkpoints of adapters do not
+ * have these weights, and training can continue only with them.
+ */
 static void describe_adapters(p4d_run *run)
 {
 	if (!trains_adapters(run))
@@ -114,8 +117,8 @@ static void describe_adapters(p4d_run *run)
 }
 
 /*
- * The reference is the model before training. Loads it, and computes the log-probabilities that it gives to
- * both answers of every pair that the run sees after `done` steps.
+ * The reference is the model before training. Loads it, and computes which log-probabilities it gives to both
+ * answers of every pair that this run trains on after step `done`.
  */
 static int measure_reference(p4d_run *run, uint64_t done, p4d_error *err)
 {
@@ -146,8 +149,8 @@ static int resume(p4d_run *run, p4d_error *err)
 }
 
 /*
- * Measures the reference before it loads the checkpoint. If an older checkpoint than expected is loaded, more
- * pairs have to be measured.
+ * Measures the reference, and then loads the checkpoint. If the checkpoint that it loads is older than
+ * expected, it must measure more pairs.
  */
 static int resume_pairs(p4d_run *run, p4d_error *err)
 {
@@ -179,8 +182,10 @@ static int load_untrained(p4d_run *run, p4d_error *err)
 	return load_released(run, err) < 0 ? -1 : p4d_trainer_restore(run->trainer, err);
 }
 
-/* The weights for --sample and --eval-only. A run that saves in that directory may continue: nothing is
- * written or removed. */
+/*
+ * Loads weights for --sample and --eval-only. Writes and removes nothing, because another run may save in
+ * that directory.
+ */
 static int load_stored(p4d_run *run, p4d_error *err)
 {
 	const p4d_checkpoint_storage storage = p4d_checkpoint_storage_of(
@@ -216,7 +221,7 @@ static int start(p4d_run *run, p4d_error *err)
 	if (p4d_world_open(&run->world, run->ranks, err) < 0)
 		return -1;
 	p4d_train__begin(run, "start");
-	/* the text of a rank with a GPU is sent to all ranks */
+	/* the transport is opened after the device, because ranks exchange the names of their GPUs */
 	if (open_group(run, err) < 0 ||
 	    p4d_agree_on_options(run->all, run->world, run->settings, run->plan, err) < 0 ||
 	    p4d_open_device(&run->device, run->settings, run->plan, run->ranks, &run->cores, err) < 0 ||
@@ -258,8 +263,8 @@ static int start(p4d_run *run, p4d_error *err)
 }
 
 /*
- * Exchanges what all ranks must know before the next step: whether any rank was asked to stop, and the peak
- * memory.
+ * Exchanges what all ranks must know before the next step: whether any rank received a signal to stop, and
+ * the peak memory.
  */
 static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 {
@@ -275,7 +280,7 @@ static int share(p4d_run *run, int *signal, uint64_t *memory, p4d_error *err)
 	return 0;
 }
 
-/* Trains one step. *signal: the signal that asked to stop. */
+/* Trains one step. *signal: a signal that asked any rank to stop; 0: none. */
 static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 {
 	p4d_step_record record = {.step = run->step, .steps = run->settings->steps};
@@ -365,7 +370,7 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 	    run->saved == run->step)
 		return last ? say_saved(run, true, err) : 0;
 	p4d_train__begin(run, "saving");
-	/* a pending checkpoint must be reported before the next begins */
+	/* the previous checkpoint must be finished and reported before the next begins */
 	if (say_saved(run, true, err) < 0 ||
 	    p4d_train_save_begin(&run->save, run->plan, &run->best, run->step, err) < 0)
 		return -1;
@@ -374,7 +379,9 @@ static int save(p4d_run *run, bool last, p4d_error *err)
 	return last ? say_saved(run, true, err) : 0;
 }
 
-/* Trains a step and does everything that follows it. *last: it was the last step of this run. */
+/*
+ * Trains a step, and logs, validates and saves after it if that is due. *last: the run ends after this step.
+ */
 static int step_and_save(p4d_run *run, const p4d_rate *rate, int *signal, bool *last, p4d_error *err)
 {
 	const p4d_settings *s = run->settings;
@@ -413,7 +420,10 @@ static int loop(p4d_run *run, p4d_error *err)
 
 static void finish(p4d_run *run)
 {
-	/* NCCL closes a communicator only together with its peers, and a driver may hang while it is open */
+	/*
+	 * The watchdog also watches the end: NCCL closes a communicator only together with its peers, and a
+	 * driver may hang.
+	 */
 	p4d_train__begin(run, "the end");
 	if (run->leads)
 		p4d_step_log_close(&run->log);
@@ -430,8 +440,10 @@ static void finish(p4d_run *run)
 	p4d_watchdog_end();
 }
 
-/* Reports the reason, tells the others, and ends immediately: with a broken world an orderly shutdown may
- * hang. */
+/*
+ * Reports the reason, tells the other ranks, and exits immediately. An orderly end may hang if the world is
+ * broken.
+ */
 static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 {
 	p4d_error why = {.code = P4D_OK};
@@ -440,7 +452,7 @@ static _Noreturn void fail(p4d_run *run, const p4d_error *err)
 	if (run->leads)
 		p4d_step_log_close(&run->log);
 	if (!run->world) {
-		/* every rank gets the reason why ranks could not join */
+		/* if ranks could not join, all of them have the same reason, so only rank 0 reports it */
 		if (err->code != P4D_E_RANK || run->ranks->rank == 0)
 			p4d_rank_error_final(err, run->name, run->ranks->rank);
 		_exit((int)err->code);

@@ -7,7 +7,9 @@
 #include "base/hash.h"
 #include "plan/plan_line.h"
 
-/* what: text about a rank whose hash differs from that of rank 0. */
+/*
+ * Compares a hash on all ranks. what: text of the error about a rank whose hash differs from that of rank 0.
+ */
 static int agree(p4d_group *all, const p4d_world *world, uint64_t own, const char *what, p4d_code code,
 		 p4d_error *err)
 {

@@ -7,9 +7,9 @@
 #include "run/train_data.h"
 
 /*
- * Checks that all ranks train the same: nodes may have different files of the same name, and tasks may be
- * started with different options. Collective over `all`, with the ranks of the world in their order. Errors
- * name the first rank that differs from rank 0, and its host.
+ * Checks that all ranks train the same thing: nodes may have different files of the same name, and tasks may
+ * be started with different options. Collective over `all`, a group of all ranks in rank order. Errors name
+ * the first rank that differs from rank 0, and its host.
  */
 
 /*
@@ -24,6 +24,8 @@ int p4d_agree_on_options(p4d_group *all, const p4d_world *world, const p4d_setti
  */
 int p4d_agree_on_data(p4d_group *all, const p4d_world *world, const p4d_train_data *data, p4d_error *err);
 
-/* After --init-from: all ranks have read the same weights (p4d_huggingface_hash). Errors: CHECKPOINT, RANK,
- * NO_MEMORY. */
+/*
+ * Call it after --init-from: checks that all ranks have read the same weights (p4d_huggingface_hash). Errors:
+ * CHECKPOINT, RANK, NO_MEMORY.
+ */
 int p4d_agree_on_weights(p4d_group *all, const p4d_world *world, uint64_t hash, p4d_error *err);

@@ -10,7 +10,9 @@
 
 #include "base/hash.h"
 
-/* The file in "NAME=FILE" and, if wanted, its name; "./a=b" is only a file. */
+/*
+ * Splits "NAME=FILE". Returns the file and, if `name` is not NULL, copies the name. "./a=b" is only a file.
+ */
 static const char *split_name(const char *text, char *name, size_t size)
 {
 	size_t length = 0;
@@ -65,7 +67,7 @@ static int open_one(p4d_sampler **sampler, const p4d_settings *settings, const p
 	    .boundaries = settings->document_mask,
 	    .packed = settings->sequences == P4D_SEQUENCES_PACKED,
 	    .pairs = plan->layout.pairs,
-	    /* rows of the vocabulary that are padding belong to no token */
+	    /* the vocabulary without padding, because no token has the number of a padding row */
 	    .tokens = {.vocabulary = (uint64_t)plan->request.value[P4D_VOCAB],
 		       .delimiter = settings->delimiter == UINT64_MAX ? P4D_NO_DELIMITER
 								      : (int64_t)settings->delimiter},
@@ -96,7 +98,7 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
 
 	if (count_epoch(settings, plan, err) < 0)
 		return -1;
-	/* rounding may make the product slightly less than an integer; then the integer is used */
+	/* Rounding may make the product slightly less than an integer, which must then still count. */
 	const double steps =
 	    floor(settings->epochs * (double)settings->epoch_samples / (double)batch * (1 + 1e-12));
 	if (steps < 1 || steps > UINT32_MAX) {
@@ -142,7 +144,7 @@ static int open_validations(p4d_train_data *data, const p4d_settings *settings, 
 	return 0;
 }
 
-/* Refuses a delimiter for files with an index, which would ignore it. */
+/* Refuses --delimiter for files that have an index, because they would ignore it. */
 static int check_delimiter(const p4d_train_data *data, const p4d_settings *settings, p4d_error *err)
 {
 	bool taken = settings->delimiter == UINT64_MAX ||

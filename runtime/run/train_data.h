@@ -10,7 +10,7 @@
 
 typedef struct p4d_train_data p4d_train_data;
 
-/* A data set whose loss validations compute. */
+/* A data set for validation. */
 typedef struct p4d_validation {
 	char name[64]; /* "": it is the only set, and has no name */
 	p4d_sampler *sampler;
@@ -24,17 +24,20 @@ struct p4d_train_data {
 	p4d_sampler *training; /* NULL: no training */
 	p4d_validation validation[P4D_SETTING_TEXTS];
 	unsigned validations;
-	double *reference; /* (pairs, 2), in the order of p4d_sampler_place; NAN: not measured yet; NULL: no
-			      pairs */
-	uint64_t samples,
-	    valid_samples; /* p4d_sampler_hash of the training data, and of all validation data; 0: none */
-	uint64_t
-	    best_samples; /* hash of the batches of the first validation set, whose lowest loss is kept */
+	/*
+	 * log-probabilities (pairs, 2) in the order of p4d_sampler_place; NAN: not measured yet; NULL: no
+	 * pairs
+	 */
+	double *reference;
+	uint64_t samples, valid_samples; /* hashes by p4d_sampler_hash: of the training data, and of all
+					    validation data; 0: none */
+	uint64_t best_samples; /* hash of the first validation set's batches; the lowest loss is only
+				  comparable between equal hashes */
 };
 
 /*
- * Fills settings whose defaults follow from the data: data with a loss mask are packed, and packed documents
- * do not attend to each other. Errors: USAGE if these contradict each other.
+ * Fills settings whose defaults follow from the data. Data with a loss mask are packed, and packed documents
+ * do not attend to each other. Errors: USAGE if given settings contradict each other.
  */
 int p4d_train_data_complete(p4d_settings *settings, p4d_error *err);
 /*
@@ -45,7 +48,7 @@ bool p4d_train_data_document_len(p4d_settings *settings);
 
 /*
  * The number of steps for --epochs: whole global batches in this many passes over the training data. Errors:
- * VALUE (less than one; a blend with weights), DATA, NO_MEMORY.
+ * VALUE (less than one step; --data is a blend with weights), DATA, NO_MEMORY.
  */
 int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err);
 
@@ -54,13 +57,15 @@ int p4d_train_data_steps(p4d_settings *settings, const p4d_job_plan *plan, p4d_e
 int p4d_train_data_open(p4d_train_data *data, const p4d_settings *settings, const p4d_job_plan *plan,
 			p4d_place place, p4d_error *err);
 /*
- * The first stores the reference's log-probabilities for the batch of a step (global_batch, 2). The second
- * returns whether all of the batch are known already.
+ * put_reference stores the reference's log-probabilities for the batch of a step (global_batch, 2).
+ * has_reference returns whether all of a batch's are known.
  */
 void p4d_train_data_put_reference(p4d_train_data *data, uint64_t step, const double *sums);
 bool p4d_train_data_has_reference(p4d_train_data *data, uint64_t step);
 
-/* A description of the training data, for the first line of the log. */
+/*
+ * Prints a description of the training data, for the first line of the log: as JSON, and as text for people.
+ */
 void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings, p4d_text *json, char *text,
 			size_t size);
 void p4d_train_data_close(p4d_train_data *data);

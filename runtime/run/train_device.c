@@ -18,7 +18,7 @@ void p4d_choose_device(p4d_settings *settings, p4d_error *why)
 	p4d_request_put(&settings->request, P4D_DEVICE, there ? P4D_CUDA : P4D_CPU, P4D_BY_P4D);
 }
 
-/* Number among the ranks of this host. */
+/* This rank's index among the ranks of this host. */
 static uint32_t local_rank(const p4d_settings *settings, const p4d_ranks *ranks)
 {
 	const char *text = getenv("SLURM_LOCALID");

@@ -9,16 +9,16 @@
 
 /*
  * For a run in which neither the plan nor the command line names a device: cuda if there is a GPU, else cpu.
- * Stores it in the request. why: if it chose the cpu, the reason why no GPU can be used.
+ * Stores the choice in the request. why: if the choice is the cpu, the reason why no GPU can be used.
  */
 void p4d_choose_device(p4d_settings *settings, p4d_error *why);
 
-/* cores: set on the cpu without --threads. Errors: DEVICE, NO_MEMORY. */
+/* Opens the device. cores: filled only for the cpu without --threads. Errors: DEVICE, NO_MEMORY. */
 int p4d_open_device(p4d_device *device, const p4d_settings *settings, const p4d_job_plan *plan,
 		    const p4d_ranks *ranks, p4d_cores_now *cores, p4d_error *err);
 
 /*
- * If the plan keeps a GPU's tensors on the host, opens the cpu device too, with this rank's share of the
- * cores as its threads. Otherwise *host does not change.
+ * If the plan keeps tensors of a GPU on the host, opens the cpu device in addition. It gets as many threads
+ * as this rank has cores. Otherwise *host does not change.
  */
 int p4d_open_host(p4d_device *host, const p4d_settings *settings, const p4d_job_plan *plan, p4d_error *err);

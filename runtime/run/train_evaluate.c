@@ -6,7 +6,7 @@
 
 #include "run/train_internal.h"
 
-/* Sets the number of global batches: --eval-batches, else all complete ones. */
+/* Sets how many global batches to evaluate: --eval-batches, else all whole batches of the set. */
 static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *batches, p4d_error *err)
 {
 	const uint64_t samples = p4d_sampler_samples(set->sampler), size = run->plan->layout.global_batch;
@@ -47,7 +47,10 @@ static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4
 	p4d_tensorboard_add(&run->log.board, step, &(p4d_scalar){text, loss}, 1);
 }
 
-/* The mean over all tokens, because with a mask batches have different numbers of them. */
+/*
+ * Evaluates a set. The loss is the mean over all tokens, not over batches: with a loss mask, batches have
+ * different numbers of trained tokens.
+ */
 static int evaluate(p4d_run *run, uint64_t step, p4d_validation *set, p4d_error *err)
 {
 	p4d_evaluated all = {.tokens = 0}, one;

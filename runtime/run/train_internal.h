@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A run of training. train.c executes it; train_say.c prints about it for people and in the log. */
+/* A training run. train.c executes it; train_say.c prints its start and end, for people and in the log. */
 #include "comm/transport/transport_open.h"
 #include "device/device.h"
 #include "run/best_loss.h"
@@ -19,7 +19,8 @@ typedef struct p4d_run {
 	const p4d_job_plan *plan;
 	const p4d_ranks *ranks;
 	p4d_device device;
-	p4d_device host; /* device for tensors that the plan keeps on the host; closed if there are none */
+	/* computes on tensors that the plan keeps on the host; not opened if there are none */
+	p4d_device host;
 	p4d_world *world;
 	p4d_group *all;
 	p4d_transport *transport;
@@ -33,14 +34,17 @@ typedef struct p4d_run {
 	bool leads; /* this is rank 0, which prints */
 	char name[64];
 	uint64_t base;   /* p4d_huggingface_hash of the weights of --init-from */
-	uint64_t step;   /* the last step that was started, or at which the run resumed */
-	uint64_t saved;  /* the last step whose checkpoint was started */
+	uint64_t step;   /* the last step that was begun, or the step from which the run continued */
+	uint64_t saved;  /* the last step for which a checkpoint was begun */
 	bool saved_best; /* the checkpoint of step `saved` was saved as the best one */
 	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;
 
-/* Tells the watchdog which work begins on all ranks. The work must take less than the watchdog's time. */
+/*
+ * Tells the watchdog, and all ranks' communication, which work begins now. The work must take less than the
+ * watchdog's time.
+ */
 void p4d_train__begin(p4d_run *run, const char *what);
 /* Reports a warning of checkpoints. */
 void p4d_train__warn(void *context, const char *text);
@@ -51,8 +55,10 @@ int p4d_train__evaluate(p4d_run *run, uint64_t step, p4d_error *err);
 /* Whether --stop-after-worse ends the run. */
 bool p4d_train__is_worse(const p4d_run *run);
 
-/* Only on the leading rank: print what is trained and on which data, and possible mistakes; what stopped
- * the run; its end. */
+/*
+ * Print, only on the leading rank: what the run trains and on which data, and possible mistakes; what stopped
+ * the run; its end.
+ */
 void p4d_train__say_start(p4d_run *run);
 /* Prints for how many steps the reference's log-probabilities of pairs were measured. */
 void p4d_train__say_reference(p4d_run *run, uint64_t steps);

@@ -51,8 +51,8 @@ static uint64_t slurm_nodes(void)
 }
 
 /*
- * Finds this process's rank: as a task of srun or a process of another launcher, unless the options ask for
- * forked ranks.
+ * Finds this process's rank, as a task of srun or a process of another launcher. If the options ask for it,
+ * or there is no launcher, ranks are forked here.
  */
 static int find_ranks(p4d_start *start, p4d_error *err)
 {
@@ -69,8 +69,8 @@ static int find_ranks(p4d_start *start, p4d_error *err)
 }
 
 /*
- * Completes the settings of --eval-only without a plan: uses the stored model, and the smallest batch that
- * the layout allows.
+ * Completes the settings of --eval-only without a plan line: uses the stored model, and the smallest batch
+ * that the layout allows.
  */
 static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error *err)
 {
@@ -99,8 +99,8 @@ static int prepare_evaluation(p4d_settings *settings, uint64_t ranks, p4d_error 
 }
 
 /*
- * Opens the plan. The workspace of packed documents, whose length p4d-train took from the data, may make a
- * plan too large that fits without it. Attention then uses p4d's own kernels.
+ * Opens the plan. A plan may fit only without the workspace of packed documents, which p4d-train adds if it
+ * took their length from the data. Then this leaves the workspace out, and attention uses p4d's own kernels.
  */
 static int open_plan(p4d_start *start, const char *line, p4d_error *err)
 {
@@ -120,7 +120,7 @@ static int open_plan(p4d_start *start, const char *line, p4d_error *err)
 	return 0;
 }
 
-/* Does all checks that can refuse the run before data are read or ranks join. */
+/* Does all checks that can refuse the run, before anything reads data and before ranks join. */
 static int prepare(p4d_start *start, p4d_error *err)
 {
 	const char *line = getenv("P4D_PLAN");
@@ -130,7 +130,7 @@ static int prepare(p4d_start *start, p4d_error *err)
 	if (find_ranks(start, err) < 0 ||
 	    (!start->settings.sample && p4d_train_data_complete(&start->settings, err) < 0))
 		return -1;
-	/* ranks that are forked here ignore the plan of a surrounding job */
+	/* ranks that are forked here do not use the plan line of the job around them */
 	if (start->settings.local_ranks || start->settings.sample || (line && !*line))
 		line = NULL;
 	if (start->settings.eval_only && !line &&
@@ -162,7 +162,7 @@ static int local_rank(uint32_t rank, void *context)
 	return p4d_train(&start->settings, &start->plan, &start->ranks);
 }
 
-/* Whether this process prints messages that many processes of a launcher have in common. */
+/* Whether this process prints messages that all processes of a launcher would print. */
 static bool speaks_for_all(const p4d_start *start)
 {
 	return start->settings.local_ranks || p4d_ranks_begin_here(getenv);

@@ -14,7 +14,10 @@
 #include "run/stored_model.h"
 #include "run/watchdog.h"
 
-/* The tokenizer of the released model that was tuned, which p4d_stored_model finds from a checkpoint. */
+/*
+ * Uses the tokenizer of the released model that was tuned. p4d_stored_model finds that model from a
+ * checkpoint.
+ */
 static void find_tokenizer(p4d_settings *settings)
 {
 	static char folder[4096];
@@ -62,7 +65,8 @@ typedef struct sampler {
 	p4d_trainer *trainer;
 	p4d_group *all;
 	p4d_tokenizer tokenizer;
-	uint64_t vocab, most; /* number of tokens in the vocabulary; maximum number in a sequence */
+	/* vocab: number of tokens in the vocabulary; most: maximum number of tokens in a sequence */
+	uint64_t vocab, most;
 	float *logits;
 	int32_t *order; /* tokens, the most likely one first */
 	uint64_t position;
@@ -76,14 +80,16 @@ static int by_logit(const void *a, const void *b, void *logits)
 	return left > right ? -1 : left < right ? 1 : *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* A number uniform in [0, 1), which depends only on the seed and the position. */
+/* A uniform random number in [0, 1), which depends only on the seed and the position. */
 static double uniform(uint64_t seed, uint64_t position)
 {
 	return (double)(p4d_mix(p4d_mix(seed) ^ position) >> 11) * 0x1p-53;
 }
 
-/* order[] is sorted. Samples from the most likely tokens that together have probability top_p, in
- * proportion to their probabilities. */
+/*
+ * Samples a token. Only the most likely tokens that together have probability top_p take part, in proportion
+ * to their probabilities. s->order must be sorted.
+ */
 static int32_t choose(const sampler *s)
 {
 	const double most = s->logits[s->order[0]], t = s->settings->temperature;
@@ -105,7 +111,7 @@ static int32_t choose(const sampler *s)
 	return s->order[count - 1];
 }
 
-/* Chooses the next token; the result is the same on all ranks, even with different math libraries. */
+/* Chooses the next token. All ranks get rank 0's choice, because their math libraries may differ. */
 static int next_token(sampler *s, int32_t *token, p4d_error *err)
 {
 	for (uint64_t i = 0; i < s->vocab; i++)
@@ -180,7 +186,7 @@ static int generate(sampler *s, p4d_error *err)
 	return 0;
 }
 
-/* Generates; with --logits also stores the logits. */
+/* Generates text. With --logits, rank 0 also stores the logits. */
 static int generate_and_keep(sampler *s, p4d_error *err)
 {
 	if (!s->settings->logits || p4d_group_index(s->all) != 0)

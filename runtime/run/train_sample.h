@@ -7,9 +7,10 @@
 #include "trainer/trainer.h"
 
 /*
- * Completes the settings of --sample: the model is that of the newest checkpoint (of --init-from if there is
- * none), on `ranks` ranks with only tensor parallelism. The weights with which adapters were trained become
- * --init-from, whose text then lives as long as the process. Errors: CHECKPOINT, IO, USAGE.
+ * Completes the settings of --sample: the model is that of the newest checkpoint or, if there is none, of
+ * --init-from. It runs on `ranks` ranks with only tensor parallelism. For adapters, the weights with which
+ * they were trained become --init-from; that text lives as long as the process. Errors: CHECKPOINT, IO,
+ * USAGE.
  */
 int p4d_train_sample_prepare(p4d_settings *settings, uint64_t ranks, p4d_error *err);
 

@@ -12,7 +12,7 @@
 #include "run/rank_error.h"
 #include "run/train_internal.h"
 
-/* Describes the run for its checkpoints, which store the layout as a plan line. */
+/* Fills the description of the run that its checkpoints store. It has the layout as a plan line. */
 static int describe(p4d_train_save *save, const p4d_settings *settings, const p4d_job_plan *plan,
 		    p4d_error *err)
 {
@@ -25,7 +25,7 @@ static int describe(p4d_train_save *save, const p4d_settings *settings, const p4
 	return p4d_plan_write(&placed, save->info.plan, sizeof(save->info.plan), err);
 }
 
-/* Saving must need exactly the host memory that was planned and granted. */
+/* Checks that saving needs exactly the host memory that was planned, because Slurm granted that much. */
 static int check_staging(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const uint64_t needed =
@@ -63,8 +63,9 @@ void p4d_train_save_close(p4d_train_save *save)
 }
 
 /*
- * Weights depend on the position encoding and the norm epsilon. A user may change these with options on
- * purpose, for longer contexts; but if a model file has changed, that is hardly intended.
+ * Trained weights depend on the encoding of positions and the norms' epsilon. A user may change these on
+ * purpose with options, for instance for longer contexts. But if only a model file has changed, that is
+ * probably a mistake.
  */
 static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *plan, uint32_t rank,
 		       p4d_error *err)
@@ -97,8 +98,8 @@ static int check_model(const p4d_checkpoint_info *found, const p4d_job_plan *pla
 }
 
 /*
- * Reports if this run's samples differ from the checkpoint's. The position in the data is a number of
- * samples, so training continues with other samples; that may be intended.
+ * Reports if this run's samples differ from the checkpoint's. A checkpoint stores its position in the data as
+ * a number of samples. With other data, training continues with other samples, which may be intended.
  */
 static int compare_samples(const p4d_checkpoint_info *found, const p4d_train_save *save,
 			   const p4d_job_plan *plan, p4d_error *err)
@@ -147,7 +148,7 @@ static const char *words_without(const char *list, const char *other, char *buf,
 	return buf;
 }
 
-/* Reports a change of the learning rate and similar options, which may be intended. */
+/* Reports if the learning rate or similar options have changed, which may be intended. */
 static void compare_update(const p4d_checkpoint_info *found, const p4d_train_save *save)
 {
 	char before[200], now[200];
@@ -175,8 +176,8 @@ static int nothing_to_resume(const p4d_settings *settings, p4d_error *err)
 }
 
 /*
- * Checks that the base weights and alpha are the checkpoint's: adapters are useless with other weights, and
- * another alpha makes the loss jump.
+ * Checks that the base weights and alpha are those of the checkpoint. With other base weights adapters are
+ * useless, and with another alpha the loss jumps.
  */
 static int compare_adapters(const p4d_checkpoint_info *found, const p4d_train_save *save, p4d_error *err)
 {
@@ -202,7 +203,7 @@ static const char *on_off(bool on)
 	return on ? "on" : "off";
 }
 
-/* *there: whether the best checkpoint exists, as rank 0 sees it. */
+/* Finds whether the best checkpoint exists. All ranks get what rank 0 sees. */
 static int find_best(const p4d_train_save *save, const char *dir, uint64_t step, bool *there, p4d_error *err)
 {
 	uint64_t named = 0, *all = calloc(save->peers.world, sizeof(*all));
@@ -221,8 +222,10 @@ static int find_best(const p4d_train_save *save, const char *dir, uint64_t step,
 	return rc;
 }
 
-/* Whether the lowest loss is of other validation data, so that this run's losses cannot be compared with
- * it. */
+/*
+ * Whether the checkpoint's lowest loss comes from other validation data. This run's losses cannot be compared
+ * with it then.
+ */
 static bool is_of_other_data(const p4d_train_save *save, const p4d_checkpoint_info *found)
 {
 	char text[256];
@@ -254,7 +257,7 @@ static int resume_best(p4d_train_save *save, const p4d_settings *settings, const
 		    .loss = found->best_loss, .step = found->best_step, .worse = found->worse};
 	if (!save->info.best_samples)
 		save->info.best_samples =
-		    found->best_samples; /* a run that does not validate keeps the hash */
+		    found->best_samples; /* a run without validation keeps the checkpoint's hash */
 	return 0;
 }
 
@@ -314,7 +317,7 @@ int p4d_train_newest(const p4d_train_save *save, const p4d_settings *settings, p
 		return 0;
 	if (p4d_checkpoint_latest(settings->checkpoint, UINT64_MAX, step, &found, err) < 0)
 		return -1;
-	/* ranks may see a shared folder differently: so all use the lowest step that any rank found */
+	/* Ranks may see a shared folder differently. So all use the lowest step that any rank found. */
 	double below = found ? -(double)*step : 0;
 	if (p4d_comm_all_reduce(all, &below, 1, P4D_DT_FP64, P4D_MAX, err) < 0)
 		return -1;

@@ -24,7 +24,7 @@ static const char *worse_text(const p4d_run *run, char text[128])
 	return text;
 }
 
-/* Says that the run has ended, so repeating the command does nothing. */
+/* Prints that the run had already ended, so repeating the command does nothing. */
 static void say_nothing_left(const p4d_run *run)
 {
 	char worse[128];
@@ -48,8 +48,8 @@ static void say_nothing_left(const p4d_run *run)
 }
 
 /*
- * If attention falls back to p4d's own kernels, it may take most of a step. The start line is long, so this
- * is a line of its own.
+ * Warns if attention uses p4d's own kernels, which may take most of a step. The start line is already long,
+ * so this is a line of its own.
  */
 static void say_slow_attention(const p4d_run *run)
 {
@@ -71,7 +71,10 @@ static void say_slow_attention(const p4d_run *run)
 	p4d_rank_report(&err, NULL, 0);
 }
 
-/* Rotary embeddings work at any position, but a model is good only at positions that it was trained on. */
+/*
+ * Warns if sequences are longer than those that the model was trained on. RoPE can encode any position, but
+ * the model is good only at positions that it has seen.
+ */
 static void say_beyond(const p4d_run *run)
 {
 	const p4d_request *r = &run->plan->request;
@@ -106,7 +109,7 @@ static const char *epochs_text(const p4d_run *run, p4d_text *json, char text[128
 	return text;
 }
 
-/* What a step trains on, if neither the user nor a plan gives it. */
+/* Prints sequence length and batch size if neither the user nor a plan line gives them. */
 static void say_assumed(const p4d_run *run)
 {
 	const p4d_request *r = &run->plan->request;
@@ -172,7 +175,7 @@ static void say_layout(p4d_run *run)
 	p4d_step_log_event(&run->log, &event, text);
 }
 
-/* Reports the algorithms chosen for matmuls: rank 0's choices, which all ranks use. */
+/* Reports the algorithms that rank 0 chose for matmuls, and that all ranks use. */
 static void say_products(p4d_run *run)
 {
 	p4d_timed_product product;

@@ -42,7 +42,7 @@ void p4d_train_trace_close(p4d_train_trace *trace)
 	trace->step = 0;
 }
 
-/* Waits for all ranks. They leave at the same time, apart from the time of a message between them. */
+/* Waits for all ranks. They continue at nearly the same time: a message apart. */
 static int meet(p4d_group *all, p4d_error *err)
 {
 	double nothing = 0;
@@ -61,7 +61,7 @@ int p4d_train_trace_begin(p4d_train_trace *trace, uint64_t step, p4d_trainer *tr
 	return 0;
 }
 
-/* A pass of a rank, in the form that is sent. */
+/* A pass of a rank, as ranks send it to rank 0. */
 typedef struct traced {
 	p4d_instruction pass;
 	p4d_span span;
@@ -84,7 +84,7 @@ static void add_rank(p4d_trace *trace, const p4d_layout *layout, uint32_t rank, 
 		p4d_trace_pass(trace, process, place.pp, &passes[i].pass, &passes[i].span);
 }
 
-/* The passes of this rank, followed by empty entries. */
+/* Copies the passes of this rank. The rest of the array gets empty entries. */
 static void fill(const p4d_train_trace *trace, const p4d_instruction_list *list, traced *passes,
 		 uint64_t most)
 {

@@ -14,8 +14,8 @@
 #include "run/rank_error.h"
 
 /*
- * Compares the weights' model with the plan's. If they differed, the only sign of the mistake would be a high
- * loss.
+ * Compares the model of the weights with the plan's model. With another model the run would start, and only
+ * its high loss would show the mistake.
  */
 static int compare(const char *from, const p4d_request *theirs, const p4d_request *plan, p4d_error *err)
 {
@@ -48,7 +48,10 @@ int p4d_train_init(const char *from, const p4d_job_plan *plan, const p4d_checkpo
 	released[0] = '\0';
 	if (p4d_released_find(from, &theirs, folder, sizeof(folder), err) < 0)
 		return -1;
-	/* if the path is too long to be stored, an export needs an option that names the folder */
+	/*
+	 * if the path is too long, the checkpoint stores none, and an export then needs an option that names
+	 * the folder
+	 */
 	const char *path = realpath(folder, whole);
 	if (path && strlen(path) < size)
 		snprintf(released, size, "%s", path);

@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The message. A signal handler may write it, but may not format it. */
+/* The message. It is formatted in advance, because a signal handler may write but not format. */
 static char line[400];
 static char watched[200];
 static volatile sig_atomic_t length;

@@ -26,8 +26,8 @@ static uint64_t boundary_bytes(const p4d_trainer *t, const p4d_instruction *in)
 }
 
 /*
- * Returns a send buffer that is free. Buffers are sent to different ranks, which may wait for each other, so
- * this waits for any send instead of the oldest.
+ * Returns a free send buffer. If none is free, it waits for any send: buffers are sent to different ranks,
+ * and the oldest send's rank may itself wait for another.
  */
 static void *free_buffer(p4d_trainer *t, bool backward, p4d_error *err)
 {
@@ -76,13 +76,15 @@ static p4d_layer layer_of(const p4d_trainer *t, const p4d_instruction *in, uint6
 	return p4d_buffers_layer(&t->net, in->chunk, in->slot, (uint32_t)layer);
 }
 
-/* Waits until the parameters of a layer or a table are in the window, if there is one. */
+/* Waits until the window has the parameters of a layer, if there is a window. */
 static int use_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_window_use(&t->net, p4d_optimizer__segment_at(t, in->chunk, (uint32_t)layer), err);
 }
 
-/* Waits until the parameters of a table are available, also if the table is a segment of its own. */
+/*
+ * Waits until the parameters of a table are available. Does nothing if tables are in the segments of layers.
+ */
 static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 {
 	if (!p4d_cuts_segments(t->net.l))
@@ -94,8 +96,8 @@ static int use_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 }
 
 /*
- * Waits until a layer's parameters are available. Those of a chunk's first layer were already awaited before
- * the pass.
+ * Waits until a layer's parameters are available. The parameters of a chunk's first layer were already
+ * awaited before the pass.
  */
 static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
@@ -107,8 +109,8 @@ static int await_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer
 }
 
 /*
- * Only with a window of gradients. Call begin_layer before a pass adds to the gradients of a layer or a
- * table, and the next function when it has added them.
+ * For sharded gradients. Call begin_layer before a pass adds to the gradients of a layer, and end_layer when
+ * it has added them. begin_table and end_table are for a table.
  */
 static int begin_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
@@ -132,7 +134,7 @@ static int end_table(p4d_trainer *t, p4d_weight_kind kind, p4d_error *err)
 	return p4d_gradient_window_end(&t->net, p4d_weights_table_segment(&t->net.weights, kind), err);
 }
 
-/* Computes the embedding. Learned positions belong to the first layer's segment. */
+/* Computes the embedding. It also uses the first layer's segment, which has the learned positions. */
 static int embed(p4d_trainer *t, const p4d_instruction *in, void *to, p4d_error *err)
 {
 	if (use_table(t, P4D_W_EMBEDDING, err) < 0 || use_layer(t, in, 0, err) < 0)
@@ -149,8 +151,9 @@ static int embed_back(p4d_trainer *t, const p4d_instruction *in, void *gradient,
 }
 
 /*
- * Computes the backward pass of the loss and the final norm. The segment of the last layer contains the final
- * norm. In vocabulary parallelism, separate passes have already computed the gradient of the norm's result.
+ * Computes the backward pass of the loss and the final norm. The final norm is in the segment of the last
+ * layer. With vocabulary parallelism, separate passes have already computed the gradient of the norm's
+ * result, so only the norm is left.
  */
 static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
@@ -161,7 +164,7 @@ static int head_back(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	if (t->net.l->vocab_parallel)
 		return p4d_head_norm_backward(
 		    &t->net, in->slot, p4d_buffers_boundary(&t->net, B_HEAD_GRADIENT, in->micro_batch), err);
-	/* a stage's own loss belongs to its last layer */
+	/* a stage's own loss is in the segment of its last layer, which is in use already */
 	if (t->net.head.table == P4D_W_LOCAL_HEAD)
 		return p4d_head_loss(&t->net, in->micro_batch, in->slot, err);
 	if (use_table(t, P4D_W_HEAD, err) < 0 || begin_table(t, P4D_W_HEAD, err) < 0 ||
@@ -183,7 +186,7 @@ static int pass_on(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return 0;
 }
 
-/* Gathers a layer's matrices over Z of a tp-grid, after its parameters are available. */
+/* Waits until a layer's parameters are available, then gathers its matrices over Z of a tp-grid. */
 static int gather_matrices(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	if (await_layer(t, in, layer, err) < 0)
@@ -231,15 +234,18 @@ static int forward(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return kept && !ends ? pass_on(t, in, err) : 0;
 }
 
-/* Reduces the gradients of the previous layer over the replicas, after the sums over Z of a tp-grid. */
+/*
+ * Reduces a layer's gradients over the replicas. With a tp-grid it is the layer of the previous call, because
+ * the sums over Z end one layer later.
+ */
 static int reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint64_t layer, p4d_error *err)
 {
 	return p4d_optimizer__reduce_layer(t, in, (uint32_t)(layer + (t->net.tp_z != NULL)), err);
 }
 
 /*
- * Computes the backward pass of a layer. That of the model's last layer has begun with the head; that of the
- * first layer ends with the embedding.
+ * Computes the backward pass of a layer. For the model's last layer, the head has already begun that layer's
+ * gradients; for the first layer, the embedding's backward pass follows and ends them.
  */
 static int layer_back(p4d_trainer *t, const p4d_instruction *in, uint64_t i, bool began, bool goes_on,
 		      p4d_error *err)
@@ -313,8 +319,8 @@ static int backward_weight(p4d_trainer *t, const p4d_instruction *in, p4d_error 
 }
 
 /*
- * Runs a pass of vocabulary parallelism, with the table that it reads and the table whose gradient it adds
- * to.
+ * Runs a pass of vocabulary parallelism: awaits the table that the pass reads, or the place for the gradient
+ * that it adds to.
  */
 static int vocabulary(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 {
@@ -390,7 +396,7 @@ static void *buffer_of(const p4d_trainer *t, const p4d_instruction *in, bool bac
 	return backward ? p4d_buffers_at(&t->net, B_HIDDEN) : layer_of(t, in, 0).activation[ACT_INPUT];
 }
 
-/* Starts those receives whose buffers are free before this instruction. */
+/* Begins the receives whose buffers no instruction before this one uses. */
 static int begin_receives(p4d_trainer *t, size_t number, p4d_error *err)
 {
 	for (int backward = 0; backward < 2; backward++) {
@@ -419,8 +425,9 @@ static int end_receive(p4d_trainer *t, bool backward, p4d_error *err)
 }
 
 /*
- * Whether collectives among replicas run during an instruction: gathers during the first forward passes of a
- * step, and reductions during its last passes; if parameters or gradients are sharded, during all passes.
+ * Whether collectives among replicas run during an instruction. Parameters are gathered during a step's first
+ * forward passes, and gradients are reduced during its last backward passes. With sharded parameters or
+ * gradients, this happens during all passes.
  */
 static bool is_beside_replicas(const p4d_trainer *t, const p4d_instruction *in)
 {
@@ -469,7 +476,7 @@ static int execute(p4d_trainer *t, const p4d_instruction *in, p4d_error *err)
 	return p4d_fail(err, P4D_E_INSTRUCTIONS, "unknown instruction %u", in->op);
 }
 
-/* Executes an instruction like execute, and records its times. */
+/* Executes an instruction, waits for the device, and records when the instruction started and ended. */
 static int execute_traced(p4d_trainer *t, size_t i, double begin, p4d_error *err)
 {
 	t->spans[i].start = p4d_clock_seconds() - begin;

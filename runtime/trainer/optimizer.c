@@ -15,7 +15,7 @@
 p4d_piece p4d_optimizer__piece(const p4d_trainer *t, uint32_t segment, uint64_t at, uint64_t count)
 {
 	const p4d_optimizer *optimizer = p4d_optimizer_of(t->net.l);
-	/* the shards of a state follow one another */
+	/* a state has this rank's shards of all segments, one after another */
 	const uint64_t shard = t->net.weights.segment[segment].offset / t->net.shards;
 	uint64_t first, length;
 
@@ -39,8 +39,8 @@ void p4d_trainer_shard(const p4d_trainer *t, uint32_t segment, uint64_t *first, 
 }
 
 /*
- * Number of segments in a chunk. chunk == vpp: of the tables, which have one or (if there is a window of
- * parameters) two.
+ * Number of segments in a chunk. chunk == vpp stands for the tables, which have one segment or, with a window
+ * of parameters, two.
  */
 static uint32_t segments_of(const p4d_trainer *t, uint32_t chunk)
 {
@@ -72,7 +72,7 @@ int p4d_optimizer__gather_segment(p4d_trainer *t, uint32_t segment, p4d_error *e
 	    p4d_buffers_parameters(&t->net, segment, first), count * t->net.element, err);
 }
 
-/* Gathers segments first .. behind-1, and stores their call numbers. */
+/* Gathers segments first .. behind-1. Stores for each the call to wait for. */
 static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_error *err)
 {
 	for (uint32_t i = first; i < behind; i++) {
@@ -84,8 +84,8 @@ static int gather_segments(p4d_trainer *t, uint32_t first, uint32_t behind, p4d_
 }
 
 /*
- * Starts the gathers that are due before a pass. Tables that are separate segments are used by a stage's
- * first pass, if at all, or by its last forward pass.
+ * Starts the gathers that are due before a pass. Tables that are separate segments come first. A stage uses
+ * them, if at all, in its first pass or in its last forward pass.
  */
 int p4d_optimizer__gather_ahead(p4d_trainer *t, p4d_error *err)
 {
@@ -115,8 +115,8 @@ static bool is_tied_copy(const p4d_trainer *t, const p4d_weight *w)
 }
 
 /*
- * Whether the gradient on a tp rank is a partial sum, because the rank has processed only some tokens, heads
- * or columns.
+ * Whether a tp rank's gradient of this weight is only a partial sum. It is if each rank has processed only
+ * some tokens, heads or columns.
  */
 static bool is_partial_over_tp(const p4d_trainer *t, const p4d_weight *w)
 {
@@ -142,7 +142,8 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 
 	if (!group)
 		return 0;
-	if (t->net.gradient_window) /* with a window of gradients, these ranks have the same shard */
+	/* with a window of gradients, this rank has only the shard of the reduced gradient */
+	if (t->net.gradient_window)
 		p4d_optimizer__part_of(t, segment, w, &from, &count);
 	if (p4d_comm_all_reduce(group, p4d_buffers_gradients(&t->net, segment, from), count, P4D_DT_FP32,
 				P4D_SUM, err) < 0)
@@ -151,8 +152,8 @@ static int sum_over(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_g
 }
 
 /*
- * Sums a weight's gradient over ranks that are not replicas: over tp ranks that each have a partial sum, over
- * stages that share the weight, and over Z of a tp-grid, whose ranks have other sequences.
+ * Sums a weight's gradient over ranks that are not replicas: over tp ranks if each has a partial sum, over
+ * the two stages of a tied table, and over Z of a tp-grid, whose ranks have other sequences.
  */
 static int sum_weight(p4d_trainer *t, uint32_t segment, const p4d_weight *w, p4d_error *err)
 {
@@ -177,8 +178,8 @@ static int sum_weights(p4d_trainer *t, uint32_t segment, p4d_error *err)
 }
 
 /*
- * Whether a segment is summed only at the end of a step: a tied table, since one of its two stages would
- * otherwise wait for the other's passes; and tables that are in no chunk and that no instruction reduces.
+ * Whether a segment is summed only at the end of a step. These are tied tables, because one stage would
+ * otherwise wait for the other stage's passes, and tables that no instruction of the list reduces.
  */
 static bool waits_for_the_end(const p4d_trainer *t, uint32_t segment)
 {
@@ -214,7 +215,7 @@ int p4d_optimizer__reduce_chunk(p4d_trainer *t, uint32_t chunk, p4d_error *err)
 {
 	if (t->net.gradient_window) /* with a window, gradients are reduced after every backward pass */
 		return 0;
-	/* all layers except the first were already reduced after their last backward pass */
+	/* all layers except the first were reduced after their last backward pass */
 	for (uint32_t i = overlaps(t) && chunk < t->net.l->vpp ? 1 : segments_of(t, chunk); i-- > 0;)
 		if (reduce_segment(t, p4d_optimizer__segment_at(t, chunk, i), false, err) < 0)
 			return -1;
@@ -230,15 +231,15 @@ int p4d_optimizer__reduce_layer(p4d_trainer *t, const p4d_instruction *in, uint3
 }
 
 /*
- * Finishes a segment: for sharded gradients, all remaining sums; for others, the sums that waited for the
- * end.
+ * Finishes the sums of a segment at the end of a step. For sharded gradients these are the sums over ranks
+ * that are not replicas; for others, the segments that wait for the end.
  */
 static int finish_segment(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	return t->net.gradient_window ? sum_weights(t, segment, err) : reduce_segment(t, segment, true, err);
 }
 
-/* Sums this rank's shard of a segment over the replicas, if there are several. */
+/* Sums the gradients of this rank's shard over the ranks that have a copy of the shard. */
 static int sum_copies(p4d_trainer *t, uint32_t segment, p4d_error *err)
 {
 	uint64_t first, count;
@@ -265,7 +266,10 @@ static int finish_gradients(p4d_trainer *t, p4d_error *err)
 	return 0;
 }
 
-/* Whether this rank counts a gradient in the norm. Of the ranks with the same gradient, only one does. */
+/*
+ * Whether this rank counts a gradient in the norm. If several ranks have the same gradient, only one counts
+ * it.
+ */
 static bool counts(const p4d_trainer *t, const p4d_weight *w)
 {
 	const p4d_tp_grid at = p4d_place_grid(t->net.l, t->net.place);
@@ -281,7 +285,7 @@ typedef struct sums {
 	double squares, nonfinite, loss, trained, margin, preferred;
 } sums;
 
-/* Sums a quantity over this rank's gradients, on the device. */
+/* A function that adds a quantity of this rank's gradients to the scalars on the device. */
 typedef void measurement(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count);
 
 static void squares_of(p4d_trainer *t, p4d_scalars *scalars, const float *gradients, uint64_t count)
@@ -322,8 +326,8 @@ typedef struct part {
 } part;
 
 /*
- * AdamW with moments in bf16. How an element is rounded depends on its position in the model's tensor, so
- * that all ranks with the element round it alike. Elements in no slice are padding, and stay 0.
+ * AdamW with moments in bf16. The rounding of an element depends on its position in the model's tensor, so
+ * all ranks with the element round it in the same way. Padding belongs to no slice, and stays 0.
  */
 static void adamw_half(p4d_trainer *t, const part *p, const p4d_adam *step)
 {
@@ -439,7 +443,10 @@ int p4d_optimizer__update(p4d_trainer *t, p4d_error *err)
 
 	if (finish_gradients(t, err) < 0 || measure(t, squares_of, &mine, err) < 0)
 		return -1;
-	/* in the usual case this measurement is enough, and gradients are read once */
+	/*
+	 * The sum of squares is finite if and only if all gradients are. So non-finite gradients are counted
+	 * only if it is not.
+	 */
 	if (!isfinite(mine.squares) && measure(t, nonfinite_of, &mine, err) < 0)
 		return -1;
 	sums all = {mine.squares, (double)mine.nonfinite, mine.loss, (double)t->net.trained,

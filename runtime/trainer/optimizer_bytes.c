@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AdamW with moments in 8 bits (plan/byte_moments.h). This rank's shards are parts of tensors. A part may
- * begin or end within a block whose other elements are in a neighbour's shard. Before the update, the ranks
- * agree on the largest of the new scales of such a block.
+ * AdamW with moments in 8 bits (plan/byte_moments.h). This rank's shards consist of parts of tensors. A part
+ * may begin or end within a block, whose other elements are then in a neighbour's shard. Before the update,
+ * the ranks exchange the new scales of such a block and use the largest.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static uint64_t blocks_of(const p4d_byte_part *p)
 	return (p->before % P4D_BYTE_BLOCK + p->count + P4D_BYTE_BLOCK - 1) / P4D_BYTE_BLOCK;
 }
 
-/* Adds a part. used: numbers of scales, and of moments in fp32, of the parts before it. */
+/* Adds a part. used: how many scales, and how many fp32 moments, the parts before it have. */
 static void add_part(p4d_trainer *t, const p4d_weight *w, const p4d_weight_slice *s, uint64_t used[2])
 {
 	const uint64_t end = s->offset + s->rows * s->columns;
@@ -122,7 +122,9 @@ static uint64_t borders_of(const p4d_trainer *t)
 	return t->net.shards - 1;
 }
 
-/* The scales of the block that this rank's shard shares with the next shard; !next: with the previous one. */
+/*
+ * The scales of the block that this rank's shard shares with the next shard (next) or with the previous one.
+ */
 static float *border_of(const p4d_trainer *t, const p4d_byte_part *p, bool next)
 {
 	const uint64_t number = p4d_weights_shard_number(t->net.l, t->net.place) - !next;
@@ -199,7 +201,10 @@ int p4d_optimizer_bytes__update(p4d_trainer *t, double scale, p4d_error *err)
 	return 0;
 }
 
-/* ---- moments as checkpoints have them: a scale for each element (or the moment in fp32), and codes ---- */
+/*
+ * Moments in the form that checkpoints have. Each element has a code and a scale; for a small tensor the
+ * scale is the fp32 moment itself.
+ */
 
 enum { CODES = P4D_MOST_STORED - 1, AT_ONCE = 4096 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups, of
- * which some are updated on the host and some on the device. Both work independently, while transfers run on
- * two streams (plan/offload.h). Work for the device is queued before the host works on its current subgroup.
+ * The optimizer if its states or parameters are on the host. This rank's shard is cut into subgroups. The
+ * host updates some of them and the device the others, independently of each other. Transfers run on two
+ * streams (plan/offload.h). The device's work is queued before the host begins its current subgroup, so that
+ * both work at the same time.
  */
 #include "model/buffers.h"
 #include "trainer/trainer_internal.h"
@@ -41,12 +42,13 @@ int p4d_optimizer_host__open(p4d_trainer *t, p4d_error *err)
 
 /* ---- subgroups ---- */
 
-/* Iterates over the subgroups, which follow one another in each segment of the rank. */
+/* Position in the sequence of subgroups. Within each of the rank's segments, subgroups follow one another. */
 typedef struct cursor {
 	uint32_t segment;
-	uint64_t at;       /* elements of the segment's shard before the subgroup */
-	uint64_t number;   /* number of the subgroup */
-	uint64_t turn[2];  /* numbers of earlier subgroups that are updated on the host and on the device */
+	uint64_t at;     /* elements of the segment's shard before the subgroup */
+	uint64_t number; /* number of the subgroup */
+	/* how many earlier subgroups are updated on the device, and how many on the host */
+	uint64_t turn[2];
 	uint64_t elements; /* maximum elements of a subgroup */
 } cursor;
 
@@ -56,8 +58,8 @@ static cursor begin(const p4d_trainer *t)
 }
 
 /*
- * Describes the current subgroup. False: there is none. A shard ends with the segment's last weight; the rest
- * is padding.
+ * Describes the current subgroup. Returns false after the last one. The elements after a segment's last
+ * weight are padding and belong to no subgroup.
  */
 static bool at_piece(const p4d_trainer *t, cursor *c, p4d_piece *piece)
 {
@@ -129,7 +131,7 @@ static p4d_piece in_slot(const p4d_trainer *t, const p4d_piece *piece, uint64_t 
 	return staged;
 }
 
-/* Queues the transfers that copy the results of an update out of a slot. */
+/* Queues the transfers of an update's results from a slot to the host. */
 static void leave(p4d_trainer *t, const p4d_piece *piece, const p4d_piece *staged, uint64_t slot)
 {
 	p4d_offload *o = &t->offload;
@@ -210,11 +212,11 @@ static int update_on_host(p4d_trainer *t, const cursor *c, const p4d_piece *piec
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- both ---- */
 
 /*
- * Makes the streams wait for all earlier operations. join_streams makes later operations wait for the
- * streams.
+ * Makes the two transfer streams wait for all operations queued so far. join_streams makes later operations
+ * wait for the two streams.
  */
 static void fork_streams(p4d_trainer *t)
 {
@@ -228,7 +230,10 @@ static void join_streams(p4d_trainer *t)
 	t->net.d->stream_wait(t->net.d, NULL, t->offload.down);
 }
 
-/* Queues up to P4D_OFFLOAD_SLOTS of the host's subgroups ahead of the one that it updates. */
+/*
+ * Queues work for the device, and transfers for the host, up to P4D_OFFLOAD_SLOTS of the host's subgroups
+ * ahead of the one that the host updates.
+ */
 static void queue_ahead(p4d_trainer *t, cursor *ahead, const cursor *now, double scale)
 {
 	p4d_piece piece;
@@ -271,7 +276,7 @@ static int restore_on_host(p4d_trainer *t, const p4d_piece *piece, uint64_t turn
 	return 0;
 }
 
-/* Restores masters on the device. */
+/* Computes parameters from master copies, on the device. */
 static void restore_on_device(p4d_trainer *t, const p4d_piece *piece, uint64_t turn, uint64_t elements)
 {
 	const uint64_t slot = turn % P4D_OFFLOAD_SLOTS;

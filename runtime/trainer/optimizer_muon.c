@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Muon (plan/muon.h). Gradients are first replaced by directions: Nesterov's momentum. If ranks shard the
- * optimizer, they gather all directions of a segment into the buffer of its gradients, which are no longer
- * needed. A rank orthogonalizes the matrices of which its shard has a part.
+ * Muon (plan/muon.h). First, Nesterov's momentum replaces the gradients; below it is called the directions.
+ * If the optimizer is sharded, the ranks gather all directions of a segment, in place of its gradients. Then
+ * each rank orthogonalizes the matrices of which its shard has a part.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,8 +21,8 @@ static bool is_matrix(const p4d_weight *w)
 }
 
 /*
- * Iterates over the parts of weights in this rank's shards that AdamW updates. Their second moments follow
- * one another. count is 0 for a weight that Muon updates.
+ * Iterates over the parts of weights that are in this rank's shards and that AdamW updates. Their second
+ * moments are stored one after another. count is 0 for a weight that Muon updates.
  */
 typedef struct adamw_part {
 	const p4d_weight *weight;
@@ -45,7 +45,7 @@ static bool next_part(const p4d_trainer *t, uint32_t segment, adamw_part *p)
 	return true;
 }
 
-/* Number of second moments in the segments before this one. */
+/* Number of second moments that the segments before this one have. */
 static uint64_t room_before(const p4d_trainer *t, uint32_t segment)
 {
 	uint64_t room = 0;
@@ -72,7 +72,7 @@ int p4d_optimizer_muon__open(const p4d_trainer *t, p4d_error *err)
 			"the plan has %" PRIu64 " second moments, this rank needs %" PRIu64, planned, needed);
 }
 
-/* Addresses that belong to an element of this rank's shard of a segment. */
+/* Addresses of the data of one element in this rank's shard of a segment. */
 typedef struct muon_place {
 	char *parameters;
 	float *master, *first, *gradients;
@@ -95,7 +95,10 @@ static float *second_of(const p4d_trainer *t, const adamw_part *p)
 	return (float *)p4d_buffers_at(&t->net, B_SECOND_MOMENTS) + p->room;
 }
 
-/* room: offset of the segment's first second moment; is advanced to that of the next segment. */
+/*
+ * Updates the weights of a segment that AdamW updates. room: index of the segment's first second moment;
+ * becomes that of the next segment.
+ */
 static void update_others(p4d_trainer *t, uint32_t segment, double scale, uint64_t *room)
 {
 	adamw_part p = {.room = *room};
@@ -111,7 +114,7 @@ static void update_others(p4d_trainer *t, uint32_t segment, double scale, uint64
 	*room = p.room + p.count;
 }
 
-/* Computes the directions of a segment. Returns whether any rank's part of the segment has matrices. */
+/* Computes the directions of a segment's matrices. Returns whether the segment has matrices on any rank. */
 static bool average(p4d_trainer *t, uint32_t segment, double scale)
 {
 	const p4d_segment *s = &t->net.weights.segment[segment];
@@ -161,7 +164,7 @@ static float rate_of(const p4d_trainer *t, const p4d_adapted *m)
 	return (float)(0.2 * sqrt(fmax(rows, columns)) * (double)t->learning_rate);
 }
 
-/* Updates the matrix of a linear layer, which is at this offset of the flat buffer. */
+/* Updates this rank's part of a linear layer's matrix. offset: where the matrix begins in the flat buffer. */
 static int update_matrix(p4d_trainer *t, const p4d_weight *w, uint64_t offset, const p4d_adapted *matrix,
 			 const float *directions, p4d_error *err)
 {
@@ -170,7 +173,7 @@ static int update_matrix(p4d_trainer *t, const p4d_weight *w, uint64_t offset, c
 
 	p4d_trainer_shard(t, w->segment, &first, &count);
 	const uint64_t from = offset > first ? offset : first, to = end < first + count ? end : first + count;
-	/* all tp ranks have the same range of their parts, so all of them skip it */
+	/* all tp ranks have the same range of their parts here, so either all of them return or none does */
 	if (from >= to)
 		return 0;
 	const char *x = p4d_newton_schulz(
@@ -219,7 +222,7 @@ int p4d_optimizer_muon__update(p4d_trainer *t, double scale, p4d_error *err)
 	return 0;
 }
 
-/* ---- second moments in checkpoints; those of matrices are 0 ---- */
+/* second moments in checkpoints; 0 for matrices, which have none */
 
 int p4d_optimizer_muon__read(p4d_trainer *t, uint32_t segment, float *to, p4d_error *err)
 {

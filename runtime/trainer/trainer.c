@@ -61,8 +61,8 @@ static int run(p4d_trainer *t, uint64_t number, bool evaluating, p4d_batch_sourc
 }
 
 /*
- * Initializes the parameters. With sharded gradients, each rank initializes its shards and gathers whole
- * parameters. Parameters on the host are computed from the masters.
+ * Initializes the parameters. With sharded gradients, each rank initializes its shards, and parameters are
+ * then gathered. If parameters are on the host, they are computed from the master copies.
  */
 static int initialize(p4d_trainer *t, uint64_t seed, bool trained_only, p4d_error *err)
 {

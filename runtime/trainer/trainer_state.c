@@ -57,7 +57,10 @@ static int check_segment(const p4d_trainer *t, uint32_t segment, p4d_error *err)
 	return p4d_fail(err, P4D_E_VALUE, "segment %u of %u", segment, t->net.weights.segments);
 }
 
-/* Whether the state is Muon's second moments, which exist only for parameters that AdamW updates. */
+/*
+ * Whether the state is the second moments of Muon. Only parameters that AdamW updates have them, so they are
+ * stored in another way.
+ */
 static bool is_second_of_muon(const p4d_trainer *t, p4d_state state)
 {
 	return p4d_optimizer_muon__is_used(t) && state >= p4d_optimizer_of(t->net.l)->states;
@@ -75,7 +78,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 		return p4d_optimizer_muon__read(t, segment, to, err);
 	const void *from = state_at(t, segment, state, &count);
 	const unsigned bytes = p4d_state_bytes(t->net.l, state);
-	/* 16-bit numbers are read into the end of the buffer, and widened in place */
+	/* 16-bit numbers are read into the end of `to`, and then converted from the first one on */
 	char *narrow = (char *)to + count * sizeof(uint16_t);
 	if (fetch(t, state, bytes == sizeof(*to) ? (void *)to : narrow, from, count * bytes, err) < 0)
 		return -1;
@@ -87,7 +90,7 @@ int p4d_trainer_read(p4d_trainer *t, uint32_t segment, p4d_state state, float *t
 	return 0;
 }
 
-/* Writes parameters directly; for layouts without masters, because nothing is trained. */
+/* Writes parameters from fp32 values. For layouts without master copies, which train nothing. */
 static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 {
 	enum { AT_ONCE = 4096 };
@@ -102,7 +105,7 @@ static void write_rounded(p4d_trainer *t, uint32_t segment, const float *from)
 	}
 }
 
-/* Writes a state in bf16, rounded to nearest. Numbers that were in bf16 before do not change. */
+/* Writes a state in bf16, rounded to nearest. Values that bf16 can represent do not change. */
 static void write_half(p4d_trainer *t, p4d_state state, uint16_t *to, const float *from, uint64_t count)
 {
 	enum { AT_ONCE = 4096 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The segments that the passes of a step use, in order, for the window of parameters. executor.c asks for
- * them one after another; the window refuses any other order.
+ * Makes the lists of segments that the passes of a step use, for the window of parameters. executor.c must
+ * use segments in this order; the window refuses any other order.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "model/window.h"
 #include "trainer/trainer_internal.h"
 
-/* A list that is being recorded. need NULL: entries are only counted. */
+/* A list that is being made. need NULL: entries are only counted. */
 typedef struct recording {
 	const p4d_trainer *t;
 	p4d_window_list list;
