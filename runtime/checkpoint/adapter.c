@@ -8,8 +8,8 @@
 #include "checkpoint/huggingface_internal.h"
 
 /*
- * The name of the module that has A for a matrix. Linear layers that form one matrix share one A, which
- * p4d_adapted_of names.
+ * Finds the name of the module that has A for a matrix. Linear layers that are fused to one matrix share one
+ * A. p4d_adapted_of says which of them has it.
  */
 static const char *holder_of_a(const p4d_layout *l, const char *matrix, char name[128])
 {
@@ -30,7 +30,7 @@ static const char *holder_of_a(const p4d_layout *l, const char *matrix, char nam
 	return matrix;
 }
 
-/* Reads a whole tensor of the checkpoint. NULL without an error: the checkpoint has none of this name. */
+/* Reads a whole tensor of the checkpoint. NULL without an error: the checkpoint does not have this tensor. */
 static float *read_tensor(p4d_checkpoint_reader *reader, const char *matrix, const char *half,
 			  p4d_weight_slice *whole, p4d_error *err)
 {

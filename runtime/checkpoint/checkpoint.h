@@ -11,18 +11,19 @@
 
 /*
  * Checkpoints. DIR/step-00000200/ holds manifest.json, and one file rank-00003.safetensors per rank that owns
- * optimizer shards. With adapters, only these are stored. The file has one tensor per state of the optimizer
- * (fp32; the rank's shards of all segments, one after another) and "checksums": XXH3 of every
- * P4D_CHECKPOINT_BLOCK bytes of each tensor, so that a reader can check the part that it needs. The manifest
- * has the step, samples consumed, seed, the plan line, and for each file its size and the checksum of its
- * header, which contains the checksums of its tensors.
+ * optimizer shards. If adapters are trained, a checkpoint has only the adapters. The file has one tensor per
+ * state of the optimizer (fp32; the rank's shards of all segments, one after another). It also has the tensor
+ * "checksums": XXH3 of every P4D_CHECKPOINT_BLOCK bytes of each tensor, so that a reader can check just the
+ * part that it needs. The manifest has the step, samples consumed, seed, the plan line, and for each file its
+ * size and the checksum of its header, which contains the checksums of its tensors.
  *
- * A checkpoint is written under a hidden name. Files are synced, the manifest is written last, and then the
- * directory gets its name. So a directory step-* is complete, unless the disk changed it later; sizes and
- * checksums detect that. The latest checkpoint is the one with the highest number; no link or file names it.
+ * A checkpoint is written to a directory with a hidden name. Files are synced, the manifest is written last,
+ * and then the directory is renamed. So a directory step-* is complete. Sizes and checksums detect if the
+ * disk changes it later. The latest checkpoint is the one with the highest number; no link or file names it.
  *
- * DIR/best is a symbolic link to the checkpoint with the lowest validation loss, if the run names one. It is
- * kept in addition to the newest checkpoints. If DIR itself is a checkpoint, it is its own latest.
+ * If the run keeps the checkpoint with the lowest validation loss, the symbolic link DIR/best points to it.
+ * This checkpoint is kept in addition to the newest checkpoints. If DIR itself is a checkpoint, it counts as
+ * the latest one.
  */
 enum { P4D_CHECKPOINT_BLOCK = 1 << 20, P4D_CHECKPOINT_TEXT = 1024 };
 
@@ -34,27 +35,29 @@ typedef struct p4d_checkpoint_info {
 	bool document_mask;
 	char data[P4D_CHECKPOINT_TEXT]; /* text in which the caller describes its data; stored unchanged */
 	char update[512]; /* text in which the caller describes its optimizer settings; stored unchanged */
-	uint64_t samples; /* number by which the caller identifies the kind of its samples; 0: unknown */
+	uint64_t samples; /* number by which the caller recognizes its training samples; 0: unknown */
 	/* folder of the released model from which training started; "": none, or unknown */
 	char released[P4D_CHECKPOINT_TEXT];
 	/* the lowest validation loss, its step (0: none is known), and the number of validations since
 	 * then */
 	double best_loss;
 	uint64_t best_step, worse;
-	uint64_t best_samples; /* number by which the caller identifies the validation samples; 0: unknown */
+	uint64_t best_samples; /* number by which the caller recognizes the validation samples; 0: unknown */
 	bool best;             /* DIR/best is to point to this checkpoint; this member is not stored */
-	/* for adapters: LoRA's alpha, and the frozen weights with which they were trained: their folder, and
-	 * p4d_huggingface_hash of them; else 0 */
+	/*
+	 * only for adapters, else 0: LoRA's alpha; the frozen weights with which they were trained, as the
+	 * folder of these weights and their p4d_huggingface_hash
+	 */
 	double alpha;
 	char base[P4D_CHECKPOINT_TEXT];
 	uint64_t base_hash;
 } p4d_checkpoint_info;
 
 /*
- * The storage of one rank, implemented by a trainer or a test. read and write move one shard as
- * p4d_weights_shard_of defines it, all `count` elements including padding. Both are called only from the
- * thread that saves or loads. On a rank that owns no shard, write is called but read is not. write_frozen:
- * elements of untrained weights, starting at an offset of the flat buffer; it may change the numbers.
+ * The storage of one rank, implemented by a trainer or a test. read and write copy one shard, as
+ * p4d_weights_shard_of defines it: all `count` elements, including padding. Only the thread that saves or
+ * loads calls them. On a rank that owns no shard, write is called but read is not. write_frozen stores
+ * elements of frozen weights from an offset of the flat buffer on; it may change the numbers.
  */
 typedef struct p4d_checkpoint_storage {
 	const p4d_layout *layout;
@@ -72,12 +75,15 @@ typedef struct p4d_checkpoint_storage {
 	void *context;
 } p4d_checkpoint_storage;
 
-/* True if this rank stores its shards; false if they are copies of another rank's shards. */
+/* Whether this rank stores its shards. If not, they are copies of shards that another rank stores. */
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place);
-/* Host memory that saving uses on this rank: a copy of its shards. 0 when it owns none. */
+/* Bytes of host memory that saving uses on this rank, for a copy of its shards. 0 if it stores none. */
 uint64_t p4d_checkpoint_staging_bytes(const p4d_layout *layout, const p4d_weights *weights, p4d_place place);
 
-/* The other ranks. gather: like p4d_comm_all_gather, to all (world*bytes); NULL if world is 1. */
+/*
+ * Communication with the other ranks. gather: like p4d_comm_all_gather, to `all` (world*bytes); NULL if world
+ * is 1.
+ */
 typedef struct p4d_checkpoint_peers {
 	uint32_t rank, world;
 	int (*gather)(void *context, void *all, const void *mine, uint64_t bytes, p4d_error *err);
@@ -96,36 +102,41 @@ int p4d_checkpoint_saver_open(p4d_checkpoint_saver **saver, const char *dir, uin
 			      const p4d_checkpoint_storage *storage, const p4d_checkpoint_peers *peers,
 			      p4d_error *err);
 /*
- * Begins a checkpoint: copies the shards, and returns. If one is still being written, it waits for that
- * first. Checkpoints of later steps (training went back) are renamed to abandoned-step-*. Errors: those of
- * p4d_checkpoint_saver_poll.
+ * Begins a checkpoint: copies the shards, and returns. If the previous checkpoint is still being written, it
+ * waits for that first. If training went back, checkpoints of later steps exist; they are renamed to
+ * abandoned-step-*. Errors: those of p4d_checkpoint_saver_poll.
  */
 int p4d_checkpoint_saver_begin(p4d_checkpoint_saver *saver, const p4d_checkpoint_info *info, p4d_error *err);
 /*
- * Call it once per step; it is cheap if nothing is being written. If a rank could not write, it fails on all
- * ranks (IO: what and where; a full disk): there is no new checkpoint then, and older ones remain. wait:
- * waits until the checkpoint is complete. *done (may be NULL): a checkpoint was completed in this call.
+ * Call it once per step; it is cheap if nothing is being written. If a rank could not write, for instance
+ * because a disk is full, the call fails on all ranks (IO, with what and where). Then there is no new
+ * checkpoint, and older ones remain. wait: waits until the checkpoint is complete. *done (may be NULL): a
+ * checkpoint was completed in this call.
  */
 int p4d_checkpoint_saver_poll(p4d_checkpoint_saver *saver, bool wait, bool *done, p4d_error *err);
 /* Aborts a checkpoint that is not complete. NULL is allowed. */
 void p4d_checkpoint_saver_close(p4d_checkpoint_saver *saver);
 
 /*
- * Loads the latest checkpoint that all ranks can read, from any layout of the same model. Skips a torn,
- * truncated or modified checkpoint for the one before it, and then calls `warn` (may be NULL) on rank 0.
- * *found false: there is none. With the layout that saved it, all bits are restored; with others all values
- * are, and padding is zero. Afterwards the caller restores parameters from masters. Errors: CHECKPOINT (all
- * are unusable, or of another model), NO_MEMORY, RANK; the storage's content is then undefined.
+ * Loads the latest checkpoint that all ranks can read, from any layout of the same model. If a checkpoint is
+ * incomplete, truncated or modified, tries the one before it, and calls `warn` (may be NULL) on rank 0.
+ * *found false: there is no checkpoint. The layout that saved a checkpoint gets all its bits back. Other
+ * layouts get all its values, and zeros as padding. Afterwards the caller must restore parameters from the
+ * master copies. Errors: CHECKPOINT (all are unusable, or of another model), NO_MEMORY, RANK; the storage's
+ * content is then undefined.
  */
 int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage,
 			  const p4d_checkpoint_peers *peers, void (*warn)(void *context, const char *text),
 			  void *context, p4d_checkpoint_info *info, bool *found, p4d_error *err);
 
-/* The individual steps of loading, which do not wait for other ranks. path: the path of one checkpoint. */
+/* The steps of loading. They do not wait for other ranks. path: path of one checkpoint. */
 
-/* Highest step below `below` with a complete checkpoint. False: none. Errors: IO. */
+/*
+ * Finds the highest step below `below` that has a complete checkpoint. *found false: there is none. Errors:
+ * IO.
+ */
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
-/* The step of DIR/best. False: there is no such link, or its checkpoint is gone. */
+/* Finds the step of DIR/best. False: there is no such link, or its checkpoint is gone. */
 bool p4d_checkpoint_best(const char *dir, uint64_t *step);
 /* "DIR/step-00000200". Errors: VALUE when it does not fit. */
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);

@@ -78,7 +78,7 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 	return 0;
 }
 
-/* Reads a step number of eight digits or more, which follows a prefix. */
+/* Reads a step number of eight or more digits after a prefix. The name must have nothing else. */
 static bool parse_step(const char *name, const char *before, uint64_t *step)
 {
 	size_t length = strlen(before);
@@ -200,7 +200,9 @@ int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err)
 	return 0;
 }
 
-/* Removes only files with p4d's names: a directory with any other file stays. */
+/*
+ * Removes a checkpoint. Removes only files with p4d's names; if there are other files, the directory stays.
+ */
 static void remove_checkpoint(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -252,7 +254,7 @@ static int sync_directory(const char *path, p4d_error *err)
 	return 0;
 }
 
-/* Renames a checkpoint to a free name: DIR/abandoned-step-00000200, then with .1, .2, .. */
+/* Renames a checkpoint to the first free name of DIR/abandoned-step-00000200, .1, .2, .. */
 static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 {
 	char from[P4D_PATH], to[P4D_PATH];
@@ -268,7 +270,10 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 			return -1;
 		if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
 			return 0;
-		/* EINVAL: a file system without RENAME_NOREPLACE; a directory is replaced only when empty */
+		/*
+		 * EINVAL: the file system lacks RENAME_NOREPLACE. A plain rename replaces only an empty
+		 * directory.
+		 */
 		if (errno == EINVAL && rename(from, to) == 0)
 			return 0;
 		if (errno != EEXIST && errno != ENOTEMPTY)
@@ -279,8 +284,8 @@ static int set_aside(const char *dir, uint64_t step, p4d_error *err)
 
 /*
  * Renames checkpoints of later steps. Otherwise the next start would take one of them for the latest,
- * although training continued from an older one. This runs before the new checkpoint gets its name, so that
- * if the process ends in between, the latest checkpoint is the one from which training resumed.
+ * although training continued from an older one. This runs before the new checkpoint gets its name. So if the
+ * process ends in between, the latest checkpoint is the one from which this run continued.
  */
 static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 {
@@ -292,8 +297,7 @@ static int set_later_aside(const char *dir, uint64_t step, p4d_error *err)
 	for (size_t i = 0; rc == 0 && i < list.count; i++)
 		if (list.at[i] >= step)
 			rc = set_aside(dir, list.at[i], err);
-	/* removes the link, which would name another checkpoint as soon as training reaches that step
-	 * again */
+	/* removes the link, because it would name another checkpoint when training reaches that step again */
 	if (rc == 0 && read_best(dir, &named) && named >= step &&
 	    p4d_checkpoint__join_path(best, NULL, "%s/%s", dir, best_name) == 0)
 		(void)unlink(best);
@@ -327,13 +331,13 @@ int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err)
 	for (size_t i = 0; rc == 0 && keep && i + keep < list.count; i++) {
 		if (named && list.at[i] == best)
 			continue;
-		/* renamed first, so that a half removed checkpoint does not look complete */
+		/* renamed first, because a half removed checkpoint must not look complete */
 		if (p4d_checkpoint_path(dir, list.at[i], from, sizeof(from), err) < 0 ||
 		    p4d_checkpoint__join_path(to, err, "%s/%s%08" PRIu64, dir, old_prefix, list.at[i]) < 0)
 			rc = -1;
 		else if (rename(from, to) == 0)
 			remove_checkpoint(to);
-		else /* something else has this name, which p4d must not remove */
+		else /* another file has this name, and p4d must not remove it */
 			rc = set_aside(dir, list.at[i], err);
 	}
 	free(list.at);

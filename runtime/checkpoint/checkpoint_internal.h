@@ -32,19 +32,19 @@ int p4d_checkpoint__make_partial(const char *dir, uint64_t step, char path[P4D_P
 void p4d_checkpoint__remove_leftovers(const char *dir);
 /*
  * Locks the directory for this run until it is unlocked, or the process ends. A lock that the same job took
- * before it was requeued does not count: on NFS, the lock of a dead node persists for a while. Errors:
- * CHECKPOINT, with the host and the process that has it; IO. If the file system has no locks, *fd is -1, and
- * no other run is excluded.
+ * before Slurm requeued it does not count, because on NFS the lock of a dead node persists for a while.
+ * Errors: CHECKPOINT, with the host and the process that has it; IO. If the file system has no locks, *fd is
+ * -1, and no other run is excluded.
  */
 int p4d_checkpoint__lock(const char *dir, int *fd, p4d_error *err);
 void p4d_checkpoint__unlock(const char *dir, int fd);
-/* Gives a partial checkpoint its name; renames those of later steps. Errors: IO. */
+/* Gives a partial checkpoint its final name, and renames checkpoints of later steps. Errors: IO. */
 int p4d_checkpoint__publish(const char *dir, uint64_t step, p4d_error *err);
 /* Removes the oldest checkpoints until `keep` are left. Errors: IO. */
 int p4d_checkpoint__remove_old(const char *dir, uint32_t keep, p4d_error *err);
 /* Makes DIR/best point to the checkpoint of a step. Errors: IO. */
 int p4d_checkpoint__name_best(const char *dir, uint64_t step, p4d_error *err);
-/* Whether a directory is one checkpoint, not that of a run. */
+/* Whether a directory is a checkpoint itself, and not a directory with a run's checkpoints. */
 bool p4d_checkpoint__is_one(const char *dir);
 
 /* checkpoint_manifest.c */
@@ -64,7 +64,7 @@ uint64_t p4d_checkpoint__shard_elements(const p4d_layout *layout, const p4d_weig
 					p4d_place place);
 /* Copies this rank's shards. staged: (states, elements). */
 int p4d_checkpoint__stage_shards(const p4d_checkpoint_storage *storage, float *staged, p4d_error *err);
-/* Writes the file of a rank. *stop ends it early with P4D_E_IO; may be NULL. */
+/* Writes the file of a rank. If *stop becomes true, it ends early with P4D_E_IO; stop may be NULL. */
 int p4d_checkpoint__write_rank_file(const char *path, uint32_t rank, const p4d_checkpoint_info *info,
 				    const p4d_optimizer *optimizer, const float *staged, uint64_t elements,
 				    const atomic_bool *stop, p4d_checkpoint_rank_file *out, p4d_error *err);
@@ -90,27 +90,28 @@ typedef struct p4d_extent {
 } p4d_extent;
 
 /*
- * Opens the map for the layout of a plan line. model: with all weights, as if none were frozen. Errors:
- * CHECKPOINT.
+ * Opens the map for the layout of a plan line. model: the map has all weights of the model, also those that
+ * are frozen. Errors: CHECKPOINT.
  */
 int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool model, p4d_error *err);
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map);
 /* False with P4D_E_CHECKPOINT if the storage is of another model. */
 bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_checkpoint_storage *storage,
 				    p4d_error *err);
-/* Whether the map's layout and another layout store the same elements at the same places on each rank. */
+/* Whether the map's layout and another one store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
 /* The first slice of a tensor, followed by the others. NULL: there is none. */
 const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
 /*
- * Finds the first of the elements at, at+1, .. at+count-1 of a slice (row by row) that are in one extent.
- * *hint: 0 at first; speeds up the next call. Errors: CHECKPOINT if no file has the first one.
+ * Finds elements of a slice in the files. Takes element `at` and as many of the next count - 1 elements (row
+ * by row) as follow it in the same file. *hint: 0 at first; it makes the next call faster. Errors: CHECKPOINT
+ * if no file has element `at`.
  */
 int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_slice *slice, uint64_t at,
 			     uint64_t count, size_t *hint, p4d_extent *out, p4d_error *err);
 /*
- * Like p4d_checkpoint_map__find, for elements from `at` on in a segment of the flat buffer of this stage and
- * tp rank.
+ * Like p4d_checkpoint_map__find, for elements from `at` on in a segment of the flat buffer. stage, tp: the
+ * place of the ranks with this buffer.
  */
 void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uint32_t tp, uint32_t segment,
 			      uint64_t at, uint64_t count, p4d_extent *out);
@@ -118,7 +119,7 @@ void p4d_checkpoint_map__flat(const p4d_checkpoint_map *map, uint32_t stage, uin
 /* The name under which a tensor is stored: a tied head is the embedding. */
 const char *p4d_checkpoint__tensor_name(const p4d_layout *layout, const char *name);
 
-/* checkpoint_read.c: one checkpoint, open for reading */
+/* checkpoint_read.c: a checkpoint that is open for reading */
 typedef struct p4d_checkpoint_reader p4d_checkpoint_reader;
 int p4d_checkpoint_reader__open(p4d_checkpoint_reader **reader, const char *path, p4d_checkpoint_info *info,
 				p4d_error *err);
@@ -132,13 +133,16 @@ int p4d_checkpoint_reader__slice(p4d_checkpoint_reader *reader, p4d_state state,
 				 p4d_error *err);
 
 /*
- * checkpoint_load.c: fills all shards of a storage by calling `fetch` for runs of slice elements; padding is
- * 0.
+ * checkpoint_load.c: fills all shards of a storage. Calls `fetch` for runs of elements of slices. Padding
+ * becomes 0.
  */
 typedef int (*p4d_fetch)(void *context, p4d_state state, const p4d_weight_slice *slice, uint64_t at,
 			 uint64_t count, float *to, p4d_error *err);
 int p4d_checkpoint__fill_storage(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				 p4d_error *err);
-/* Like p4d_checkpoint__fill_shards, for frozen weights: only masters, one MiB at a time. */
+/*
+ * Like p4d_checkpoint__fill_storage, for frozen weights. They have only master copies, and are read one MiB
+ * at a time.
+ */
 int p4d_checkpoint__fill_frozen(const p4d_checkpoint_storage *storage, p4d_fetch fetch, void *context,
 				p4d_error *err);

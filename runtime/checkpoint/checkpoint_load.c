@@ -6,7 +6,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* The place of a shard in the flat buffer, and its values. */
+/* A range of the flat buffer, and its values. */
 typedef struct window {
 	uint64_t first, count;
 	float *data;
@@ -62,7 +62,7 @@ static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err
 	return buffer;
 }
 
-/* The number of values per parameter to load: only the master copy if nothing is trained. */
+/* How many states to load: all that the optimizer stores, or only the master copy if nothing is trained. */
 static unsigned states_of(const p4d_layout *layout)
 {
 	return layout->evaluates ? P4D_STATE_MASTER + 1 : p4d_optimizer_stored(p4d_optimizer_of(layout));
@@ -151,7 +151,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *
 	return p4d_checkpoint_reader__slice(context, state, slice, at, count, to, err);
 }
 
-/* For the same layout: copies shards as they were, including padding. */
+/* For a storage with the same layout: copies shards unchanged, including padding. */
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);
@@ -198,7 +198,7 @@ int p4d_checkpoint_load(const char *path, const p4d_checkpoint_storage *storage,
 	return rc;
 }
 
-/* What ranks tell each other about an attempt to load. */
+/* The result of an attempt to load on one rank, as ranks exchange it. */
 typedef struct attempt {
 	uint64_t step;
 	uint32_t found;
@@ -229,8 +229,8 @@ static const attempt *failed(const attempt *all, uint32_t world)
 }
 
 /*
- * All ranks try the checkpoint that rank 0 finds, since on a network file system other ranks may see it
- * later.
+ * Tries the newest checkpoint below a step on all ranks. Rank 0 chooses it, because on a network file system
+ * other ranks may see a checkpoint later.
  */
 static int try_below(const char *dir, uint64_t below, const p4d_checkpoint_storage *storage,
 		     const p4d_checkpoint_peers *peers, attempt *all, p4d_checkpoint_info *info,
@@ -278,7 +278,7 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 		rc = try_below(dir, below, storage, peers, all, info, &result, err);
 		if (rc < 0 || !result.found || result.code == P4D_OK)
 			break;
-		/* an error of memory or of the device says nothing about the checkpoint */
+		/* an error of memory or of the device does not mean that the checkpoint is damaged */
 		if (result.code != P4D_E_CHECKPOINT) {
 			rc = p4d_fail(err, (p4d_code)result.code, "%s", result.text);
 			break;

@@ -37,8 +37,8 @@ static holder own(void)
 }
 
 /*
- * Reads the holder from the lock's file. The words are empty if it is another kind of file, or not yet
- * written.
+ * Reads the holder from the lock file. The texts are empty if the file has another form, or the holder has
+ * not written it yet.
  */
 static holder read_holder(int fd)
 {
@@ -62,7 +62,10 @@ static bool is_before_requeue(const holder *theirs, const holder *mine)
 	       strcmp(theirs->restarts, mine->restarts) != 0;
 }
 
-/* Writes this run's name to the file. The lock is valid even if the disk has no space for that text. */
+/*
+ * Writes this run's name to the lock file. The lock is also valid without this text, for instance on a full
+ * disk.
+ */
 static void write_holder(int fd, const holder *mine)
 {
 	char text[160];
@@ -73,7 +76,7 @@ static void write_holder(int fd, const holder *mine)
 		return;
 }
 
-/* Whether the opened file is still the one at `path`, because the previous holder may have removed it. */
+/* Whether the opened file is still the one at `path`. The previous holder may have removed it in between. */
 static bool is_there(int fd, const char *path)
 {
 	struct stat here, there;

@@ -14,11 +14,12 @@
 
 enum { MANIFEST_MAX = 64 << 20 };
 
-/* The text that follows the part covered by the manifest's own checksum. */
+/* The text after the part that the manifest's own checksum covers. */
 static const char ending[] = ",\n\"checksum\": \"";
 
 /*
- * 64-bit numbers are written as hexadecimal text, because many JSON readers handle integers only up to 2^53.
+ * Writes the manifest. 64-bit numbers are hexadecimal text, because many JSON readers handle integers only up
+ * to 2^53.
  */
 static void make_text(p4d_text *out, const p4d_checkpoint_info *info, const p4d_checkpoint_rank_file *files,
 		      uint32_t count)
@@ -105,8 +106,8 @@ static int read_whole(struct json_object *object, const char *key, int64_t max, 
 }
 
 /*
- * Checks the checksum, before anything else in the text is trusted. Nothing can follow the ending, since it
- * is fixed.
+ * Verifies the checksum, before anything else in the text is used. The text after the checksum is fixed, so
+ * nothing can be added there.
  */
 static int check_text(const char *text, size_t size, p4d_error *err)
 {
@@ -151,7 +152,7 @@ static int read_files(struct json_object *object, p4d_checkpoint_rank_file **fil
 	return 0;
 }
 
-/* Reads a bool. Checkpoints that are older than the document mask do not have the key. */
+/* Reads a bool. Checkpoints from before the option --document-mask lack the key, which then means off. */
 static int read_switch(struct json_object *object, const char *key, bool *on, p4d_error *err)
 {
 	char text[8] = "off";
@@ -164,7 +165,7 @@ static int read_switch(struct json_object *object, const char *key, bool *on, p4
 		   : p4d_fail(err, P4D_E_CHECKPOINT, "\"%s\" is neither \"on\" nor \"off\"", key);
 }
 
-/* Reads the weights with which adapters were trained; only for adapters. */
+/* Reads which weights adapters were trained with. Only checkpoints of adapters have these members. */
 static int read_base(struct json_object *object, p4d_checkpoint_info *info, p4d_error *err)
 {
 	if (!json_object_object_get(object, "base"))

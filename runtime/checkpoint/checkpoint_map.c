@@ -76,7 +76,7 @@ static int lay_out(p4d_checkpoint_map *map, const char *plan, p4d_error *err)
 
 	if (p4d_plan_read(plan, &request, err) < 0)
 		return -1;
-	/* plan lines that are older than the option have no value */
+	/* plan lines from before the option was added have no value for it */
 	p4d_request_default(&request, P4D_CP_COMM, P4D_CP_P2P, P4D_BY_P4D);
 	map->vocab = (uint64_t)request.value[P4D_VOCAB];
 	return p4d_layout_build(&request, (uint64_t)request.value[P4D_NODES],
@@ -111,7 +111,7 @@ int p4d_checkpoint_map__open(p4d_checkpoint_map *map, const char *plan, bool mod
 	return -1;
 }
 
-/* Entries that were never opened are zero; closing them is harmless. */
+/* Closes the map. Stages that were never opened are zero, and are skipped. */
 void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 {
 	for (uint32_t stage = 0; map->stage && stage < map->layout.pp; stage++)
@@ -122,7 +122,7 @@ void p4d_checkpoint_map__close(p4d_checkpoint_map *map)
 	memset(map, 0, sizeof(*map));
 }
 
-/* Features in which models of the same sizes may differ. */
+/* Returns a number for properties in which models of the same sizes may still differ. */
 static uint64_t norms_of(const p4d_layout *l)
 {
 	return 2 * (uint64_t)l->architecture->place + l->architecture->unit_norms;
@@ -217,8 +217,8 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 }
 
 /*
- * Whether two stages with the same number of layers have the same segments. On a GPU segments are layers, and
- * tables may be separate segments.
+ * Whether two layouts divide stages with the same number of layers into the same segments. On a GPU each
+ * layer is a segment, and tables may be segments of their own.
  */
 static bool same_segments(const p4d_layout *a, const p4d_layout *b)
 {
@@ -281,8 +281,8 @@ static bool holds(const p4d_weight_slice *slice, uint64_t row, uint64_t column)
 }
 
 /*
- * The hint is an index into the table at which the search begins, because most calls continue where the last
- * one ended; any value is valid.
+ * Finds the slice that has an element. The search begins at *hint, an index of the table, because most calls
+ * continue where the last one ended. Any hint is valid.
  */
 static const p4d_checkpoint_map_slice *find_holder(const p4d_checkpoint_map *map, const char *name,
 						   uint64_t row, uint64_t column, size_t *hint)
@@ -321,7 +321,7 @@ int p4d_checkpoint_map__find(const p4d_checkpoint_map *map, const p4d_weight_sli
 	const uint64_t inside = (row - from->slice.first_row) * stored + left;
 	uint64_t some;
 	if (vector || (stored == width && from->slice.first_column == slice->first_column))
-		some = from->slice.rows * stored - inside; /* whole rows that both have */
+		some = from->slice.rows * stored - inside; /* all rows that both slices have are contiguous */
 	else
 		some = width - at % width < stored - left ? width - at % width : stored - left;
 	p4d_checkpoint_map__flat(map, from->stage, from->tp, from->segment, from->slice.offset + inside,

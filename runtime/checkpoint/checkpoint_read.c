@@ -31,7 +31,7 @@ static int by_rank(const void *a, const void *b)
 	return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* Compares file sizes, without reading the files, to detect truncated ones. */
+/* Compares the sizes of the files, to detect truncated ones without reading them. */
 static int check_files(const p4d_checkpoint_reader *reader, p4d_error *err)
 {
 	char file[P4D_PATH];
@@ -102,7 +102,7 @@ const p4d_checkpoint_map *p4d_checkpoint_reader__map(const p4d_checkpoint_reader
 	return &reader->map;
 }
 
-/* The tensors must be exactly those that p4d_checkpoint__write_rank_file makes. */
+/* Checks that a file has exactly the tensors that p4d_checkpoint__write_rank_file writes. */
 static int check_tensors(rank_tensors *tensors, const p4d_optimizer *optimizer, const p4d_safetensors *file,
 			 const char *name, uint64_t elements, p4d_error *err)
 {

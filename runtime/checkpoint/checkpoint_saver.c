@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_internal.h"
 
-/* State of this rank's thread. Only rank 0 goes beyond WRITTEN. */
+/* State of this rank's part of a checkpoint. Only rank 0 gets to PUBLISHING and PUBLISHED. */
 typedef enum progress { IDLE, WRITING, WRITTEN, PUBLISHING, PUBLISHED, FAILED } progress;
 
 /* What ranks tell each other in a poll. */
@@ -67,7 +67,7 @@ static int publish(p4d_checkpoint_saver *saver, p4d_error *err)
 	return p4d_checkpoint__remove_old(saver->dir, saver->keep, err);
 }
 
-/* The state is WRITING or PUBLISHING. During that time, only the thread uses saver->info, staged or all. */
+/* Does the work of WRITING or PUBLISHING. Meanwhile only this thread uses saver->info, staged and all. */
 static void work(p4d_checkpoint_saver *saver, progress state)
 {
 	p4d_checkpoint_rank_file file = {.rank = saver->peers.rank};
@@ -130,7 +130,10 @@ static report current(p4d_checkpoint_saver *saver, bool wait)
 	return mine;
 }
 
-/* The thread may still read all[] while rank 0 publishes, so reports of that time go elsewhere. */
+/*
+ * Exchanges reports. While rank 0 publishes, its thread reads saver->all, so later reports need another
+ * array.
+ */
 static int exchange(const p4d_checkpoint_saver *saver, const report *mine, report *all, p4d_error *err)
 {
 	if (saver->peers.world > 1)
@@ -161,7 +164,7 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 
 	saver->elements = bytes / (p4d_optimizer_stored(p4d_optimizer_of(storage->layout)) * sizeof(float));
 	saver->staged = malloc(bytes + 1);
-	/* two arrays: reports that are being published, and later ones */
+	/* two arrays: the reports that rank 0 publishes, and later reports */
 	saver->all = calloc(2 * (size_t)saver->peers.world, sizeof(*saver->all));
 	saver->files = calloc(saver->peers.world, sizeof(*saver->files));
 	if (!saver->staged || !saver->all || !saver->files)
@@ -182,7 +185,10 @@ static int prepare(p4d_checkpoint_saver *saver, const char *dir, p4d_error *err)
 	return 0;
 }
 
-/* Exchanges the first errors of all ranks. It is also a barrier: after it, no rank removes leftovers. */
+/*
+ * Exchanges the first errors of all ranks. This is also a barrier: after it, no rank removes leftovers of
+ * killed processes.
+ */
 static int agree(p4d_checkpoint_saver *saver, int rc, const p4d_error *why, p4d_error *err)
 {
 	report mine = {.progress = rc < 0 ? FAILED : IDLE, .code = rc < 0 ? (uint32_t)why->code : P4D_OK};
@@ -278,8 +284,10 @@ static bool all_written(const report *all, uint32_t world)
 	return true;
 }
 
-/* Runs on all ranks: when all have stopped, removes the files that they wrote, because the disk may be
- * full. */
+/*
+ * Gives up a checkpoint. When the threads of all ranks have stopped, removes the files that they wrote,
+ * because the disk may be full.
+ */
 static void give_up(p4d_checkpoint_saver *saver)
 {
 	saver->stop = true;
@@ -291,7 +299,7 @@ static void give_up(p4d_checkpoint_saver *saver)
 		p4d_checkpoint__remove_leftovers(saver->dir);
 }
 
-/* One exchange of reports. *again: rank 0 has begun to publish. */
+/* Exchanges reports once. *again: rank 0 has just begun to publish, so the caller should poll again. */
 static int poll_once(p4d_checkpoint_saver *saver, bool wait, bool *again, bool *done, p4d_error *err)
 {
 	const uint32_t world = saver->peers.world;

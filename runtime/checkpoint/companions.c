@@ -31,7 +31,7 @@ static int copy_one(const char *from, const char *to, unsigned *copied, p4d_erro
 	return rc;
 }
 
-/* Copies a file, which has the same name in both folders. */
+/* Copies a file to the file of the same name in the other folder. */
 static int copy_named(const char *released, const char *to, const char *name, unsigned *copied,
 		      p4d_error *err)
 {
@@ -43,7 +43,7 @@ static int copy_named(const char *released, const char *to, const char *name, un
 	return copy_one(from, target, copied, err);
 }
 
-/* Copies templates for a purpose, such as "tool_use.jinja". */
+/* Copies the chat templates for other purposes, such as "tool_use.jinja". */
 static int copy_templates(const char *released, const char *to, unsigned *copied, p4d_error *err)
 {
 	char from[P4D_PATH], target[P4D_PATH];

@@ -20,7 +20,7 @@ static bool is_there(const char *directory, const char *file)
 	       access(path, F_OK) == 0;
 }
 
-/* The newest checkpoint of a run; *step: its number. */
+/* Finds the newest checkpoint of a run below a step. *step: its number. */
 static int find_newest(const char *run, uint64_t below, uint64_t *step, char *path, size_t size,
 		       p4d_error *err)
 {
@@ -33,7 +33,7 @@ static int find_newest(const char *run, uint64_t below, uint64_t *step, char *pa
 	return p4d_checkpoint_path(run, *step, path, size, err);
 }
 
-/* The folder of the weights with which adapters were trained. */
+/* Finds the folder of the weights with which adapters were trained. */
 static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, char *folder, size_t size,
 		     p4d_error *err)
 {
@@ -52,7 +52,7 @@ static int find_base(const p4d_export *export, const p4d_checkpoint_info *info, 
 	return p4d_fix(err, "--init-from DIR, the directory in which these weights are now");
 }
 
-/* The folder of the released model whose tokenizer the export contains. */
+/* Finds the folder of the released model, whose tokenizer belongs in the export. */
 static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4d_error *err)
 {
 	p4d_request request = {.model = ""};
@@ -66,7 +66,8 @@ static int find_released(p4d_export *export, const p4d_checkpoint_info *info, p4
 		if (from[i][0] && p4d_released_find(from[i], &request, export->released,
 						    sizeof(export->released), &gone) == 0)
 			return 0;
-	export->released[0] = '\0'; /* the weights are complete without a tokenizer */
+	/* the folder is gone, so the export has no tokenizer; the weights are still complete */
+	export->released[0] = '\0';
 	return 0;
 }
 
@@ -80,8 +81,8 @@ static int carry(p4d_export *export, p4d_error *err)
 }
 
 /*
- * Adapters are merged into the weights with which they were trained. If those were moved, the user names
- * their folder.
+ * Writes the weights. Adapters are merged into the weights with which they were trained. If those weights
+ * were moved, the user must name their folder.
  */
 static int write_weights(p4d_export *export, const char *path, const p4d_checkpoint_info *info,
 			 p4d_error *err)

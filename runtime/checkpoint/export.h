@@ -8,10 +8,11 @@
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
 
-/* The parts of a checkpoint to write, and the destination. Texts are borrowed. */
+/* What to export from a checkpoint, and where to. Texts are borrowed. */
 typedef struct p4d_export {
 	const char *from; /* the directory of a run (its newest checkpoint), or one checkpoint */
-	const char *to;   /* directory; created if needed, and without other weights in it */
+	/* destination directory; it is created if needed, and must not have other weights */
+	const char *to;
 	/* the folder to which the released model was moved since training began; NULL: it has not moved */
 	const char *base;
 	p4d_safetensors_type type; /* BF16 or F32 */
@@ -25,10 +26,11 @@ typedef struct p4d_export {
 } p4d_export;
 
 /*
- * Writes weights and config.json in the transformers library's form, or adapters in PEFT's, from any layout
- * of the training, and copies the files next to the released model's weights (companions.h). taken: the path
- * of the checkpoint. Only one process calls it. Errors: CHECKPOINT (none there; torn; adapters whose weights
- * are missing or different), USAGE (an option for adapters without any), IO, NO_MEMORY.
+ * Writes weights and config.json in the transformers library's form, or adapters in PEFT's form. The
+ * checkpoint may be from any layout. Also copies the files next to the released model's weights
+ * (companions.h). taken: receives the path of the checkpoint. Only one process may call it. Errors:
+ * CHECKPOINT (there is none; it is damaged; the weights of its adapters are missing or different), USAGE (an
+ * option for adapters, but the checkpoint has none), IO, NO_MEMORY.
  */
 int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *err);
 
@@ -36,7 +38,7 @@ int p4d_export_write(p4d_export *export, char *taken, size_t size, p4d_error *er
 bool p4d_export_drops_losses(const char *taken);
 
 /*
- * Whether p4d_export_write made a config.json. It makes none for a model that the transformers library does
- * not have.
+ * Whether p4d_export_write wrote a config.json. It writes none if the transformers library does not have the
+ * model.
  */
 bool p4d_export_has_config(const p4d_export *export);

@@ -51,8 +51,8 @@ static int check_shape(const p4d_huggingface_weights *in, const p4d_safetensors_
 }
 
 /*
- * Finds a tensor. Files of the base model alone have names without the prefix that they have in files of the
- * whole model.
+ * Finds a tensor. If the files have only the base model (without a head), their names lack the prefix
+ * "transformer.".
  */
 const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weights *in, const char *name)
 {
@@ -64,7 +64,7 @@ const p4d_safetensors_tensor *p4d_huggingface__tensor(const p4d_huggingface_weig
 		   : p4d_safetensors__find(in->files, name + sizeof(prefix) - 1);
 }
 
-/* Reads elements at .. at+count-1 of a slice from the file's tensor that contains it. */
+/* Copies elements at .. at+count-1 of a slice out of the file's tensor. */
 static void take(float *to, const p4d_safetensors_tensor *from, const p4d_file_tensor *file,
 		 const p4d_weight_slice *slice, uint64_t at, uint64_t count)
 {

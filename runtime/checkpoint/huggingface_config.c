@@ -96,7 +96,7 @@ static bool computes(const architecture *of, const p4d_request *r)
 	       has_factors(of, r);
 }
 
-/* NULL: the library has no class with these features. */
+/* Finds the class of the library that computes the model. NULL: it has none with these features. */
 static const architecture *architecture_of(const p4d_request *r)
 {
 	for (size_t i = 0; i < sizeof(classes) / sizeof(*classes); i++)
@@ -115,7 +115,7 @@ static void add_text(struct json_object *to, const char *key, const char *text)
 	add(to, key, json_object_new_string(text));
 }
 
-/* Writes a decimal point, because the library does not accept 8 as a factor. */
+/* Adds a number that always has a decimal point, because the library does not accept 8 as a factor. */
 static void add_decimal(struct json_object *to, const char *key, double value)
 {
 	char text[40];
@@ -139,7 +139,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	};
 	const int64_t positions = p4d_is_set(r, P4D_MAX_SEQ_LEN) ? r->value[P4D_MAX_SEQ_LEN] : 0,
 		      length = r->value[P4D_SEQ_LEN];
-	/* a table of learned positions has as many rows as the larger of both numbers */
+	/* A table of learned positions has as many rows as the larger of these two numbers. */
 	const int64_t longest = positions && (positions > length || !of->gpt2) ? positions : length;
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
@@ -151,7 +151,7 @@ static void add_numbers(struct json_object *to, const p4d_request *r, const arch
 	add(to, "tie_word_embeddings", json_object_new_boolean(r->value[P4D_TIED] != 0));
 }
 
-/* In Qwen's models only the layers from a number on have the window, and only if a switch is on. */
+/* Adds the window. Qwen's models use it only in the layers from a number on, and only if a switch is on. */
 static void add_window(struct json_object *to, const p4d_request *r, const architecture *of)
 {
 	if (!is_windowed(r))
@@ -260,8 +260,10 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	add_numbers(config, r, of);
 	add_window(config, r, of);
 	add_own(config, r, rope, of);
-	/* If these were left out, the library would assume 1, 2 and, for some classes, other numbers,
-	 * which are words in most vocabularies. */
+	/*
+	 * Without these keys the library would assume 1, 2 and, for some classes, other numbers. In most
+	 * vocabularies these are words.
+	 */
 	add(config, "bos_token_id", NULL);
 	add(config, "eos_token_id", NULL);
 	add(config, "pad_token_id", NULL);
@@ -269,7 +271,7 @@ static struct json_object *config_of(const p4d_request *r, const p4d_rope *rope,
 	return config;
 }
 
-/* Takes ownership of the object. */
+/* Writes the object to a file, and frees it. */
 static int write_object(const char *path, struct json_object *config, p4d_error *err)
 {
 	const char *text =
@@ -315,7 +317,7 @@ int p4d_huggingface__write_adapter_config(const char *path, const p4d_layout *la
 
 	add_text(config, "peft_type", "LORA");
 	add_text(config, "task_type", "CAUSAL_LM");
-	/* a path that the user typed means nothing on other machines; a name in the hub does */
+	/* A path that the user typed means nothing on other machines, so a name in the hub is better. */
 	add_text(config, "base_model_name_or_path",
 		 info->released[0] && !strstr(info->released, "/models--") ? info->released : info->base);
 	add(config, "inference_mode", json_object_new_boolean(1));

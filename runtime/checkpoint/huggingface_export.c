@@ -99,7 +99,10 @@ static p4d_safetensors_tensor tensor_of(const export *out, const p4d_weight_slic
 	return y;
 }
 
-/* Lists every tensor once and distributes them over files in order. The map is sorted by name. */
+/*
+ * Lists every tensor once, and distributes the tensors over files in the order of the map, which is sorted by
+ * name.
+ */
 static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 {
 	uint64_t used = 0;
@@ -113,7 +116,11 @@ static int list_tensors(export *out, uint64_t file_bytes, p4d_error *err)
 		*whole = whole_of(&out->map->slice[i].slice);
 		p4d_file_tensor *of_file = &out->file_tensor[out->count];
 		*of_file = p4d_huggingface__file_tensor(&out->map->layout, whole);
-		if (of_file->first) /* it is part of a joined tensor, which another part represents */
+		/*
+		 * Parts of a joined tensor after the first one are not listed, because the first part stands
+		 * for all.
+		 */
+		if (of_file->first)
 			continue;
 		p4d_safetensors_tensor *tensor = &out->tensor[out->count];
 		*tensor = tensor_of(out, whole, of_file);
@@ -180,7 +187,7 @@ static int write_values(export *out, p4d_safetensors_writer *writer, const float
 	return 0;
 }
 
-/* Reads a part of a tensor into its place in memory. */
+/* Reads a part of a joined tensor to its place in memory. */
 static int read_part(export *out, float *to, const p4d_weight_slice *part, const p4d_file_tensor *file,
 		     p4d_error *err)
 {
@@ -200,8 +207,8 @@ static int read_part(export *out, float *to, const p4d_weight_slice *part, const
 }
 
 /*
- * Writes a tensor that files have transposed, and perhaps joined. It is assembled in memory: some MiB in
- * models of this kind.
+ * Writes a tensor that the files store transposed, and perhaps joined with others. It is assembled in memory,
+ * which needs some MiB for models of this kind.
  */
 static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
@@ -224,9 +231,9 @@ static int write_assembled(export *out, p4d_safetensors_writer *writer, size_t n
 }
 
 /*
- * Finds a part of a joined tensor. number: the tensor's index in out->names; first: the tensor's row at which
- * the part begins. Returns the index of the part's first slice in out->map->slice. SIZE_MAX: no part begins
- * there.
+ * Finds a part of a joined tensor. number: the tensor's index in out->names. first: the row of the joined
+ * tensor at which the part begins. Returns the index of the part's first slice in out->map->slice; SIZE_MAX:
+ * no part begins there.
  */
 static size_t part_at(const export *out, size_t number, uint64_t first)
 {
@@ -256,7 +263,7 @@ static int write_rows(export *out, p4d_safetensors_writer *writer, const p4d_wei
 	return 0;
 }
 
-/* Writes a joined tensor whose parts are below each other: one part after the other. */
+/* Writes a tensor that joins several by rows: one part after the other. */
 static int write_joined(export *out, p4d_safetensors_writer *writer, size_t number, p4d_error *err)
 {
 	for (uint64_t row = 0; row < out->file_tensor[number].rows;) {
@@ -301,7 +308,10 @@ static int write_file(export *out, size_t first, size_t count, p4d_error *err)
 	return p4d_safetensors__finish(writer, NULL, err);
 }
 
-/* The index is written last: without it, the files of a torn export do not look like a model. */
+/*
+ * Writes all files, the index last. If the export is interrupted, its files have no index and do not look
+ * like a model.
+ */
 static int write_all(export *out, p4d_error *err)
 {
 	char index[P4D_PATH];
@@ -319,7 +329,10 @@ static int write_all(export *out, p4d_error *err)
 	return p4d_safetensors__write_index(index, out->names, out->files, out->count, out->bytes, err);
 }
 
-/* Refuses a directory with weights of another export, which would mix with the new ones or hide them. */
+/*
+ * Refuses a directory that has weights of another export. The library might mix them with the new ones, or
+ * read them instead.
+ */
 static int check_directory(const char *directory, p4d_error *err)
 {
 	static const char *const taken[] = {"model.safetensors", "model.safetensors.index.json",

@@ -31,7 +31,7 @@ typedef struct p4d_adapter_values {
 } p4d_adapter_values;
 
 /*
- * Adds scale * B A to elements at .. at+count-1 of a matrix (row by row); adds nothing to a tensor without
+ * Adds scale * B A to elements at .. at+count-1 of a matrix (row by row). Does nothing if the tensor has no
  * adapter. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader, double scale,
@@ -39,15 +39,15 @@ int p4d_adapter__add(p4d_adapter_values *adapter, p4d_checkpoint_reader *reader,
 		     p4d_error *err);
 void p4d_adapter__close(p4d_adapter_values *adapter);
 
-/* The tensor of released weights that was quantized last. Zero it before use. */
+/* The last tensor of released weights that was quantized, with its values. Zero it before use. */
 typedef struct p4d_quantized_base {
 	char name[sizeof(((p4d_weight_slice *)0)->name)];
 	float *values;
 } p4d_quantized_base;
 
 /*
- * Like p4d_huggingface__fetch, for a whole tensor of the model. A matrix that `trained` has quantized gets
- * the values of its codes. Errors: CHECKPOINT, NO_MEMORY.
+ * Like p4d_huggingface__fetch, for a whole tensor of the model. If the layout `trained` quantizes the matrix,
+ * its elements become the values of their codes. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_quantized_base__fetch(p4d_quantized_base *base, p4d_huggingface_weights *from,
 			      const p4d_checkpoint_map *model, const p4d_layout *trained,

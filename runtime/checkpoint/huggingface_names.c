@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The matrices that one matrix in a file consists of, one below the other. */
+/* Which of p4d's matrices a file stores as one matrix, one below the other. */
 typedef enum joined { ALONE, QUERY_KEY_VALUE, GATE_UP } joined;
 
 /* A module inside or outside of layers: p4d's name, and the name in files. */
@@ -36,7 +36,10 @@ static const module phi3[] = {
     {"mlp.up_proj", "mlp.gate_up_proj", GATE_UP, 1, true},
 };
 
-/* Indexed by p4d_module_names. Modules that are not listed have p4d's names. */
+/*
+ * Names in the files of each kind of model, indexed by p4d_module_names. Modules that are not listed have
+ * p4d's names.
+ */
 static const struct naming {
 	const module *modules;
 	size_t count;
@@ -58,7 +61,7 @@ bool p4d_huggingface__transposes(const p4d_layout *l)
 	return naming_of(l)->transposes;
 }
 
-/* Length of this prefix of a name; 0: the name has another prefix. */
+/* Returns the length of `with` if the name begins with it, else 0. */
 static size_t begins(const char *name, const char *with)
 {
 	const size_t length = strlen(with);
@@ -66,8 +69,10 @@ static size_t begins(const char *name, const char *with)
 	return strncmp(name, with, length) ? 0 : length;
 }
 
-/* The module in a name after "model.layers.12.", or in a name outside of layers; *what: the rest of the
- * name. */
+/*
+ * Finds the module of a name. inside: the name after "model.layers.12.", or a name outside of layers. *what:
+ * the rest of the name after the module.
+ */
 static const module *module_of(const struct naming *of, const char *inside, const char **what)
 {
 	for (size_t i = 0; i < of->count; i++) {

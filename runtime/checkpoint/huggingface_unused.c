@@ -8,8 +8,8 @@
 #include "checkpoint/huggingface_names.h"
 
 /*
- * Whether a name is of a constant that older releases of the transformers library stored, or of a head that
- * equals the embedding.
+ * Whether a tensor is expected although the model does not have it. It is a constant that older releases of
+ * the transformers library stored, or a head that equals the embedding.
  */
 static bool is_known(const p4d_layout *layout, const char *name)
 {
@@ -24,7 +24,7 @@ static bool is_known(const p4d_layout *layout, const char *name)
 	return false;
 }
 
-/* Marks the tensors in the files that a stage of the model uses. */
+/* Marks the tensors in the files that the model uses. */
 static void mark(const p4d_huggingface_weights *in, const p4d_checkpoint_map *map, bool *used)
 {
 	for (size_t i = 0; i < map->count; i++) {
@@ -54,7 +54,7 @@ int p4d_huggingface_unused(const char *path, const char *plan, char *names, size
 		p4d_checkpoint_map__close(&map);
 		return -1;
 	}
-	/* mark() needs a buffer with a flag for each tensor, and this one has that size */
+	/* mark() needs a flag for each tensor; nothing else uses in.verified here */
 	mark(&in, &map, in.verified);
 	for (size_t i = 0; i < p4d_safetensors__count(in.files); i++) {
 		const char *name = p4d_safetensors__at(in.files, i)->name;

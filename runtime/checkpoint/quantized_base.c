@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes released weights as adapters were trained with them: quantized, then expanded again. */
+/*
+ * Computes the weights that adapters were trained with, from released weights: quantizes them and expands
+ * them again.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +25,12 @@ static unsigned layer_of(const char *name)
 	return P4D_ADAPTED_LAYERS;
 }
 
-/* The slices of the model that are quantized together as one tensor, one after the other. */
+/* The slices of the model that are quantized as one tensor, one after the other. */
 typedef struct whole_tensor {
 	const p4d_checkpoint_map_slice *part[3];
 	unsigned count;
-	uint64_t elements,
-	    before; /* number of elements; before: number of elements of parts before the requested one */
+	uint64_t elements, before; /* elements: number of elements of all parts; before: number of elements of
+				      the parts before the requested one */
 } whole_tensor;
 
 static whole_tensor tensor_of(const p4d_checkpoint_map *model, const char *name, unsigned layer)
@@ -57,7 +60,7 @@ static void round_to_bf16(float *numbers, uint64_t count)
 		numbers[i] = p4d_from_bf16(p4d_to_bf16(numbers[i]));
 }
 
-/* Reads a tensor, quantizes it as p4d_quantized_put does, and expands it as before a matmul. */
+/* Reads a tensor. Quantizes it as p4d_quantized_put does, and expands it as a matmul does. */
 static int load(p4d_quantized_base *base, p4d_huggingface_weights *from, const p4d_layout *layout,
 		const whole_tensor *t, p4d_error *err)
 {

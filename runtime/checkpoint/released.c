@@ -9,7 +9,7 @@
 
 void p4d_released_model(const char *from, p4d_request *request)
 {
-	/* in other options, a word without a slash is a preset's name */
+	/* other options take a word without a slash for a preset's name, so a folder gets "./" */
 	snprintf(request->model, sizeof(request->model), "%s%s",
 		 p4d_file_is_folder(from) && !strchr(from, '/') ? "./" : "", from);
 	request->origin[P4D_MODEL] = P4D_BY_USER;

@@ -16,7 +16,7 @@ struct p4d_safetensors {
 	p4d_safetensors_tensor
 	    *tensor; /* tensors of all files, sorted by name; strings and data belong to the shards */
 	size_t count;
-	struct json_object *index; /* the JSON of the index, for several files; no tensor points into it */
+	struct json_object *index; /* the parsed index of several files; no tensor points into it */
 };
 
 static const char index_name[] = "model.safetensors.index.json";
@@ -33,7 +33,7 @@ static void close_shard(p4d_safetensors_shard *shard)
 	free(shard);
 }
 
-/* Reads one more file: the one at `path`, or if path is NULL the bytes at `data`. */
+/* Reads one more file: the file at `path` or, if path is NULL, the bytes of `data`. */
 static p4d_safetensors_shard *add_shard(p4d_safetensors *files, const char *name, const char *path,
 					p4d_mapping data, p4d_error *err)
 {
@@ -68,7 +68,7 @@ static int open_single(p4d_safetensors *files, const char *name, const char *pat
 		return -1;
 	files->tensor = shard->tensor;
 	files->count = shard->count;
-	shard->tensor = NULL; /* only one shard may own the tensors */
+	shard->tensor = NULL; /* the tensors now belong to `files`, so the shard must not free them */
 	shard->count = 0;
 	return 0;
 }
@@ -81,7 +81,9 @@ static p4d_safetensors_shard *find_shard(p4d_safetensors *files, const char *pat
 	return NULL;
 }
 
-/* The shard for a file in the index's directory, which is opened when it is first named. */
+/*
+ * Returns the shard for a file in the index's directory. Opens the file when it is named for the first time.
+ */
 static p4d_safetensors_shard *shard_of(p4d_safetensors *files, const char *index, const char *file,
 				       p4d_error *err)
 {
@@ -154,7 +156,7 @@ static bool is_index(const char *path)
 	return length > 5 && !strcmp(path + length - 5, ".json");
 }
 
-/* The path of the file to open in a directory: the index if there is one. */
+/* Finds which file to open in a directory: the index or, if there is none, model.safetensors. */
 static int inside(const char *directory, char **path, p4d_error *err)
 {
 	if (asprintf(path, "%s/%s", directory, index_name) < 0)

@@ -14,9 +14,9 @@
  * end of the header; "__metadata__" maps strings to strings. The tensors cover the data without holes or
  * overlaps. Matrices are row-major, numbers little-endian.
  *
- * What p4d writes carries a checksum (XXH3, 64 bits, as 16 hexadecimal digits) of each tensor in the metadata
- * under "xxh3:NAME". The checksum of the header, which thus stands for the whole file, is what the writer
- * returns, for a manifest. Other programs read such files as any others.
+ * Files that p4d writes have a checksum of each tensor (XXH3, 64 bits, as 16 hexadecimal digits) in the
+ * metadata, under "xxh3:NAME". So the checksum of the header protects the whole file. The writer returns it,
+ * for a manifest. Other programs can read these files like any others.
  */
 typedef enum p4d_safetensors_type {
 	P4D_ST_BOOL,
@@ -47,7 +47,7 @@ typedef struct p4d_safetensors_tensor {
 	p4d_safetensors_type type;
 	unsigned dims; /* 0: a scalar */
 	uint64_t shape[P4D_STORED_DIMS];
-	/* Filled by the reader: */
+	/* set by the reader: */
 	uint64_t bytes;
 	const void *data; /* in the mapped file; not aligned for its type in every file */
 	const char *file; /* for messages */
@@ -55,7 +55,7 @@ typedef struct p4d_safetensors_tensor {
 	uint64_t checksum;
 } p4d_safetensors_tensor;
 
-/* Elements times their size. Errors: VALUE if the result does not fit 64 bits. */
+/* Number of elements times bytes of an element. Errors: VALUE if the result does not fit 64 bits. */
 int p4d_safetensors__tensor_bytes(const p4d_safetensors_tensor *tensor, uint64_t *bytes, p4d_error *err);
 
 /* ---- reading ---- */
@@ -89,10 +89,10 @@ int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err
 typedef struct p4d_safetensors_writer p4d_safetensors_writer;
 
 /*
- * Begins a file with these tensors in this order (name, type, dims and shape of each are used; names differ).
- * Tensors with wide types should come first, so that all data is aligned. metadata: pairs of key and value,
- * ended by NULL, or NULL; keys must not begin with "xxh3:". Nothing is borrowed after the call. Errors: IO,
- * NO_MEMORY, VALUE.
+ * Begins a file with these tensors in this order. Uses name, type, dims and shape of each tensor; all names
+ * must be different. Tensors with wide types should come first, so that all data is aligned. metadata: pairs
+ * of key and value, ended by NULL, or NULL; keys must not begin with "xxh3:". All arguments are copied.
+ * Errors: IO, NO_MEMORY, VALUE.
  */
 int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
 			    const p4d_safetensors_tensor *tensors, size_t count, const char *const *metadata,
@@ -101,17 +101,17 @@ int p4d_safetensors__create(p4d_safetensors_writer **writer, const char *path,
  */
 int p4d_safetensors__write(p4d_safetensors_writer *writer, const void *data, uint64_t bytes, p4d_error *err);
 /*
- * Completes the file: checksums, sync, rename, sync of the directory. header_checksum: as in
- * p4d_safetensors__header_checksum; may be NULL. Releases the writer on success and on failure; after a
- * failure there is no new file. Errors: IO, VALUE (data is missing).
+ * Completes the file: writes the checksums, syncs and renames the file, and syncs the directory.
+ * header_checksum: as in p4d_safetensors__header_checksum; may be NULL. Frees the writer, also after a
+ * failure; then there is no new file. Errors: IO, VALUE (data is missing).
  */
 int p4d_safetensors__finish(p4d_safetensors_writer *writer, uint64_t *header_checksum, p4d_error *err);
 /* Aborts: removes the incomplete file. NULL: no-op. */
 void p4d_safetensors__abandon(p4d_safetensors_writer *writer);
 
 /*
- * Writes an index of sharded files: tensor names[i] is in files[i], which has no directory in it. bytes:
- * total of all tensors. Errors: IO, NO_MEMORY.
+ * Writes the index of sharded files: tensor names[i] is in files[i], a file name without directory. bytes:
+ * bytes of all tensors together. Errors: IO, NO_MEMORY.
  */
 int p4d_safetensors__write_index(const char *path, const char *const *names, const char *const *files,
 				 size_t count, uint64_t bytes, p4d_error *err);

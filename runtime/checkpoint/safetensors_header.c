@@ -54,7 +54,7 @@ static int by_place(const void *a, const void *b)
 
 	if (left->data != right->data)
 		return (const uint8_t *)left->data < (const uint8_t *)right->data ? -1 : 1;
-	/* an empty tensor has the same offset as the tensor after it, and comes first */
+	/* an empty tensor may have the same offset as another tensor, and then comes first */
 	return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
 }
 
@@ -86,7 +86,7 @@ static struct json_object *member_of(struct json_object *object, const char *key
 	return member;
 }
 
-/* Reads a size. json-c clamps numbers that are too large or negative, so these are refused. */
+/* Reads a size. Refuses the values to which json-c clamps numbers that are too large or negative. */
 static bool size_at(struct json_object *array, size_t i, uint64_t *size)
 {
 	struct json_object *number = json_object_array_get_idx(array, i);
@@ -194,7 +194,7 @@ static int read_tensor(p4d_safetensors_shard *shard, const char *name, struct js
 	return 0;
 }
 
-/* Checks that the tensors cover all data, in some order, without gaps and overlaps. */
+/* Checks that the tensors, in the order of their data, cover all data without gaps and overlaps. */
 static int check_cover(p4d_safetensors_shard *shard, p4d_error *err)
 {
 	const uint8_t *at = shard->file.data + shard->header_bytes,

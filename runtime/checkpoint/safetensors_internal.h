@@ -12,7 +12,7 @@ typedef struct p4d_safetensors_shard {
 	p4d_mapping file;
 	bool mapped;
 	struct json_object *header;     /* owns the names of tensors */
-	uint64_t header_bytes;          /* bytes of the header, including the length before it */
+	uint64_t header_bytes;          /* bytes of the header, including its length field */
 	p4d_safetensors_tensor *tensor; /* sorted by name */
 	size_t count;
 } p4d_safetensors_shard;

@@ -13,7 +13,7 @@
 /* A tensor being written. */
 typedef struct file_part {
 	uint64_t bytes;
-	char *digits; /* address of its checksum's digits in the header */
+	char *digits; /* where the header has room for the digits of the tensor's checksum */
 } file_part;
 
 struct p4d_safetensors_writer {
@@ -33,7 +33,10 @@ static int no_memory(p4d_error *err)
 	return p4d_fail(err, P4D_E_NO_MEMORY, "no memory to write tensors");
 }
 
-/* Writes the metadata with room for the digits of checksums, which are known only after the data. */
+/*
+ * Writes the metadata with room for the digits of checksums, because a checksum is known only after the
+ * tensor's data.
+ */
 static void put_metadata(p4d_text *out, const p4d_safetensors_tensor *tensors, size_t count,
 			 const char *const *metadata, size_t *place)
 {

@@ -13,7 +13,7 @@ typedef struct p4d_added_node {
 	p4d_added_token added; /* the added token that ends at this node; token -1: none */
 } node;
 
-/* The node of a byte in a list of siblings, created if there is none; 0: no memory. */
+/* Returns the node of a byte among a node's children, and creates it if necessary; 0: no memory. */
 static uint32_t enter(p4d_added_tokens *tokens, uint32_t parent, uint8_t byte)
 {
 	const uint32_t first = parent ? tokens->nodes[parent].child : tokens->first[byte];
@@ -53,7 +53,7 @@ void p4d_added_tokens__close(p4d_added_tokens *tokens)
 	*tokens = (p4d_added_tokens){.count = 0};
 }
 
-/* The longest added token that begins here; *bytes: its length. */
+/* Returns the longest added token that begins at `text`. *bytes: its length. NULL: none begins there. */
 static const p4d_added_token *longest(const p4d_added_tokens *tokens, const char *text, size_t length,
 				      size_t *bytes)
 {
@@ -73,8 +73,8 @@ static const p4d_added_token *longest(const p4d_added_tokens *tokens, const char
 }
 
 /*
- * Length of the white space character that begins here, by Unicode's property White_Space; 0: it is another
- * character.
+ * Returns the length of the white space character at `text`, by Unicode's property White_Space; 0: the
+ * character there is not white space.
  */
 static size_t space(const char *text, size_t length)
 {

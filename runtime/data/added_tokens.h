@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 
-/* A text that is a token wherever it occurs. */
+/* An added token: wherever its text occurs, the text becomes this token. */
 typedef struct p4d_added_token {
 	int32_t token;
 	bool strips_left, strips_right; /* adjacent white space belongs to the token */
 } p4d_added_token;
 
-/* A tree of these texts, byte by byte. A zeroed tree is empty. */
+/* A prefix tree of the texts, byte by byte. A zeroed tree is empty. */
 typedef struct p4d_added_tokens {
 	struct p4d_added_node *nodes; /* 0: none */
 	size_t count, room;
@@ -26,15 +26,16 @@ int p4d_added_tokens__add(p4d_added_tokens *tokens, const char *text, size_t len
 void p4d_added_tokens__close(p4d_added_tokens *tokens);
 
 /*
- * Finds the first token from `from` on; if several begin at one place, the longest. NULL: none; else *begin
- * and *end, including the white space that belongs to it, but nothing before `from`.
+ * Finds the first added token from `from` on. If several begin at the same place, it finds the longest.
+ * *begin and *end include white space that belongs to the token, but nothing before `from`. NULL: there is
+ * none.
  */
 const p4d_added_token *p4d_added_tokens__next(const p4d_added_tokens *tokens, const char *text, size_t length,
 					      size_t from, size_t *begin, size_t *end);
 
-/* The token that equals the whole text; NULL: none. */
+/* Returns the added token that equals the whole text; NULL: none does. */
 const p4d_added_token *p4d_added_tokens__find(const p4d_added_tokens *tokens, const char *text,
 					      size_t length);
 
-/* Writes the text of a token to buf; returns its length, 0: it is no added token. */
+/* Writes the text of an added token to buf. Returns its length; 0: the token is not an added token. */
 size_t p4d_added_tokens__text(const p4d_added_tokens *tokens, int32_t token, char *buf, size_t size);

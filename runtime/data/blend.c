@@ -35,7 +35,7 @@ static int take_word(p4d_blend *blend, char *word, bool weighted, bool *expects_
 	return 0;
 }
 
-/* Whether the text is a single path that contains blanks. */
+/* Whether the text is the path of a single file, with blanks in it. */
 static bool is_one_path(const char *text)
 {
 	char path[4200];
@@ -78,7 +78,7 @@ int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err)
 	return 0;
 }
 
-/* The source that is furthest below its share. */
+/* Returns the source whose number of places so far is furthest below its share. */
 static unsigned most_behind(const p4d_blend *blend, double sum, uint32_t place)
 {
 	unsigned best = 0;

@@ -7,8 +7,8 @@
 #include "base/error.h"
 
 /*
- * Several datasets in fixed shares, in Megatron-LM's notation: "0.7 path/a 0.3 path/b". Without weights
- * ("path/a path/b") the caller sets them.
+ * Several datasets in fixed shares, in Megatron-LM's notation: "0.7 path/a 0.3 path/b". If the text has no
+ * weights ("path/a path/b"), the caller must set them.
  */
 enum { P4D_BLEND_SOURCES = 256, P4D_BLEND_PERIOD = 65536 };
 
@@ -28,11 +28,11 @@ typedef struct p4d_blend {
  * NO_MEMORY. */
 int p4d_blend__parse(p4d_blend *blend, const char *text, p4d_error *err);
 /*
- * Assigns the places of the period by weight: up to any place, each source has its share of the places to
- * within one. All weights must be set and above 0; their sum need not be 1. Errors: VALUE if one is so small
- * that it gets no place, NO_MEMORY.
+ * Assigns the places of the period to sources by weight. At each place, the number of places that a source
+ * has so far differs from its share by less than one. All weights must be set and above 0; their sum need not
+ * be 1. Errors: VALUE if a weight is so small that its source gets no place, NO_MEMORY.
  */
 int p4d_blend__deal(p4d_blend *blend, p4d_error *err);
-/* The source of sample `number`; *index: number of earlier samples with the same source. */
+/* Returns the source of sample `number`. *index: how many earlier samples have the same source. */
 unsigned p4d_blend__source(const p4d_blend *blend, uint64_t number, uint64_t *index);
 void p4d_blend__free(p4d_blend *blend);

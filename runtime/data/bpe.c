@@ -22,8 +22,8 @@ int32_t p4d_bpe__token(const p4d_bpe *bpe, const char *name)
 }
 
 /*
- * The text of a byte in byte-level vocabularies: printable Latin-1 is unchanged, the other 68 bytes are the
- * characters from U+0100 on. Returns its length in UTF-8.
+ * Writes the character that spells a byte in byte-level vocabularies. Printable Latin-1 characters spell
+ * themselves; the other 68 bytes are spelled by the characters from U+0100 on. Returns the length in UTF-8.
  */
 static size_t byte_character(uint8_t byte, char *out)
 {
@@ -44,7 +44,7 @@ static size_t byte_character(uint8_t byte, char *out)
 	return 2;
 }
 
-/* The text of a token. The table is not sorted by token, so the search visits all entries. */
+/* Returns the text of a token. The table is not sorted by token, so this visits all entries. */
 static const char *name_of(const p4d_bpe *bpe, int32_t token)
 {
 	for (size_t i = 0; i <= bpe->tables.name_mask; i++)
@@ -73,7 +73,7 @@ size_t p4d_bpe__text(const p4d_bpe *bpe, int32_t token, char *buf, size_t size)
 	return used;
 }
 
-/* Replaces *word by its spelling in the vocabulary. */
+/* Replaces *word by its spelling in a byte-level vocabulary. */
 static int write_out(p4d_bpe *bpe, const char **word, size_t *length, p4d_error *err)
 {
 	size_t used = 0;
@@ -106,8 +106,9 @@ static bool add_as_bytes(p4d_bpe *bpe, const char *character, size_t bytes)
 }
 
 /*
- * Adds the word's characters as symbols. An unknown character is added only when the next one comes.
- * Characters that become bytes are added before it, as in the reference implementation.
+ * Adds the word's characters as symbols. An unknown character is added only when the next character comes. If
+ * that one is split into bytes, they are added before the unknown character, as in the reference
+ * implementation.
  */
 static int add_characters(p4d_bpe *bpe, const char *word, size_t length, p4d_error *err)
 {
@@ -196,8 +197,8 @@ static int one_word(p4d_bpe *bpe, const char *word, size_t length, p4d_token_sin
 }
 
 /*
- * Number of bytes up to the next place that no merge can cross: before a blank that follows another
- * character.
+ * Returns the number of bytes up to the next place that no merge can cross: before a blank that follows
+ * another character.
  */
 static size_t to_next_blank(const char *word, size_t length)
 {

@@ -10,9 +10,8 @@
 enum {
 	P4D_BPE_CACHED_TEXT = 30,
 	P4D_BPE_CACHED_TOKENS = 8,
-	P4D_BPE_CACHED_WORDS =
-	    1
-	    << 15, /* words in the cache, which needs 2 MiB and so fits a second level cache; words repeat */
+	P4D_BPE_CACHED_WORDS = 1 << 15, /* number of words in the cache, because words repeat; the cache has 2
+					   MiB, which fit a second level cache */
 };
 
 typedef struct p4d_bpe_cached {

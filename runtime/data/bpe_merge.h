@@ -6,7 +6,7 @@
 
 #include "data/bpe_tables.h"
 
-/* The symbols of a word, as a list. A symbol that was merged into the previous one has token -1. */
+/* The symbols of a word, as a linked list. If a symbol was merged into the one before it, its token is -1. */
 typedef struct p4d_bpe_symbol {
 	int32_t token, before, after; /* before, after: -1 at the ends */
 } p4d_bpe_symbol;
@@ -26,7 +26,7 @@ void p4d_bpe__symbols_add(p4d_bpe_symbols *symbols, int32_t token);
 void p4d_bpe__symbols_free(p4d_bpe_symbols *symbols);
 
 /*
- * Makes all merges: the pair with the lowest rank first and, among equal ones, the leftmost. O(n log n). The
- * result is the tokens other than -1, in order. Errors: NO_MEMORY.
+ * Makes all merges. The pair with the lowest rank comes first and, if ranks are equal, the leftmost pair. O(n
+ * log n). The result are the tokens other than -1, in order. Errors: NO_MEMORY.
  */
 int p4d_bpe__merge(p4d_bpe_symbols *symbols, const p4d_bpe_tables *tables, p4d_error *err);

@@ -53,7 +53,10 @@ static int add_names(p4d_bpe *bpe, struct json_object *vocabulary, p4d_error *er
 	return 0;
 }
 
-/* An entry of `merges`: a list of two texts, or one text with a blank between. */
+/*
+ * Splits an entry of `merges` into its two texts. An entry is a list of two texts, or one text with a blank
+ * between them.
+ */
 static bool halves(struct json_object *entry, const char *half[2], size_t length[2])
 {
 	if (json_object_is_type(entry, json_type_array) && json_object_array_length(entry) == 2) {

@@ -38,7 +38,7 @@ void p4d_bpe__tables_close(p4d_bpe_tables *tables)
 	free(tables->merges);
 }
 
-/* The index at which the text is, or would be inserted. */
+/* Returns the entry that has the text, or the free entry where it would be inserted. */
 static p4d_bpe_name *place_of_name(const p4d_bpe_tables *tables, const char *text, size_t length)
 {
 	size_t i = p4d_hash_bytes(text, length) & tables->name_mask;

@@ -7,8 +7,10 @@
 
 #include "base/error.h"
 
-/* Two hash tables, filled once: from texts to tokens; and from pairs of tokens to the results of their
- * merges. */
+/*
+ * Two hash tables, which are filled once. One maps texts to tokens. The other maps pairs of tokens to the
+ * results of their merges.
+ */
 typedef struct p4d_bpe_name {
 	char *text; /* NULL: free */
 	size_t length;

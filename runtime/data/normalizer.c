@@ -136,8 +136,9 @@ static int replace(buffer *to, const p4d_normalizer_step *step, const char *text
 }
 
 /*
- * Whether a text is certainly normalized: below U+0300 no character combines with another, and all are
- * composed. ASCII never changes.
+ * Whether a text is certainly normalized already. For the composed form that is so if all characters are
+ * below U+0300, because none of these combines with another. For other forms it must be ASCII, which never
+ * changes.
  */
 static bool is_normal(int form, const char *text, size_t length)
 {

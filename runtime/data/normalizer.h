@@ -7,7 +7,8 @@
 #include "base/error.h"
 
 /*
- * The "normalizer" of a tokenizer.json: changes to a text before it is split. A zeroed one changes nothing.
+ * The "normalizer" of a tokenizer.json. It changes a text before the text is split. A zeroed normalizer
+ * changes nothing.
  */
 typedef struct p4d_normalizer_step {
 	enum { P4D_NORMALIZE_FORM, P4D_NORMALIZE_PREPEND, P4D_NORMALIZE_REPLACE } kind;
@@ -24,8 +25,10 @@ typedef struct p4d_normalizer {
 	} buffer[2];
 } p4d_normalizer;
 
-/* normalizer: NULL for none. The caller closes it, also after an error. Errors: VALUE (an unknown kind),
- * NO_MEMORY. */
+/*
+ * description: NULL if the file has no normalizer. The caller closes it, also after an error. Errors: VALUE
+ * (an unknown kind), NO_MEMORY.
+ */
 int p4d_normalizer__open(p4d_normalizer *normalizer, struct json_object *description, p4d_error *err);
 void p4d_normalizer__close(p4d_normalizer *normalizer);
 

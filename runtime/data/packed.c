@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 /*
- * Returns how many tokens of the document at this place in the order fit into a sequence. *whole: number of
- * its tokens.
+ * Returns how many tokens of a document are used: at most as many as a sequence has. place: the document's
+ * place in the order. *whole: number of all its tokens.
  */
 static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 {
@@ -15,8 +15,8 @@ static uint64_t length_at(const p4d_packed *p, uint64_t place, uint64_t *whole)
 }
 
 /*
- * Packs all documents, counts p->cut, p->tokens and p->longest, and returns the number of sequences. first[i]
- * becomes the place of the first document of sequence i; `first` may be NULL.
+ * Packs all documents. Counts p->cut, p->tokens and p->longest, and returns the number of sequences. first[i]
+ * becomes the place of sequence i's first document; `first` may be NULL.
  */
 static uint64_t pack(p4d_packed *p, uint64_t *first)
 {

@@ -21,8 +21,8 @@ static int unsupported(const char *pattern, const char *what, p4d_error *err)
 }
 
 /*
- * Translates a property such as \p{Han}. That is a script, and PCRE2's scripts include extensions unless told
- * otherwise. Returns the number of bytes read.
+ * Translates a property such as \p{Han}. Han is a script. PCRE2 also counts script extensions unless the
+ * pattern excludes them. Returns the number of bytes read.
  */
 static size_t property(const char *from, p4d_text *out)
 {
@@ -34,7 +34,7 @@ static size_t property(const char *from, p4d_text *out)
 	return name + 4;
 }
 
-/* Translates one escape; from[0] is '\\\\'. Returns the number of bytes read; 0 with *err. */
+/* Translates one escape; from[0] is '\\\\'. Returns the number of bytes read; 0: error. */
 static size_t escape(const char *pattern, const char *from, bool in_class, p4d_text *out, p4d_error *err)
 {
 	const char letter = from[1];
@@ -60,7 +60,10 @@ static size_t escape(const char *pattern, const char *from, bool in_class, p4d_t
 	return read;
 }
 
-/* Whether a brace repeats a repetition: {n,m}+ does in Ruby, but in PCRE2 it is possessive. */
+/*
+ * Whether a repetition in braces is itself repeated: {n,m}+. Ruby repeats it again, but in PCRE2 it is
+ * possessive.
+ */
 static bool repeats_twice(const char *brace)
 {
 	const size_t inside = strspn(brace + 1, "0123456789,");
@@ -69,8 +72,8 @@ static bool repeats_twice(const char *brace)
 }
 
 /*
- * Whether a group sets m. In Ruby, (?m) lets a dot match line feeds; in PCRE2, it lets ^ and $ match at the
- * ends of lines.
+ * Whether a group sets the option m. In Ruby, (?m) lets a dot match line feeds; in PCRE2, it lets ^ and $
+ * match at the ends of lines. So p4d refuses it.
  */
 static bool sets_m(const char *group)
 {
@@ -132,7 +135,7 @@ int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_
 		return p4d_fail(err, P4D_E_VALUE, "the tokenizer's pattern %.200s: %s", text,
 				(const char *)why);
 	}
-	/* compiled patterns are several times as fast; if the system forbids them, matches are the same */
+	/* JIT only makes matching several times as fast, so it is no error if the system forbids it */
 	pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 	pattern->code = code;
 	pattern->match = pcre2_match_data_create(1, NULL);

@@ -6,14 +6,17 @@
 
 #include "base/error.h"
 
-/* A regular expression of a tokenizer.json. The file has Oniguruma's syntax (Ruby's); PCRE2 matches. */
+/*
+ * A regular expression of a tokenizer.json. It has the syntax of Oniguruma (Ruby's library), and PCRE2
+ * matches it.
+ */
 typedef struct p4d_pattern {
 	void *code, *match;
 } p4d_pattern;
 
 /*
- * literal: matches the text itself. Errors: VALUE (a construct with another meaning, or none, in PCRE2),
- * NO_MEMORY.
+ * literal: `text` is not a pattern but the text to match. Errors: VALUE (a construct that PCRE2 does not
+ * have, or to which it gives another meaning), NO_MEMORY.
  */
 int p4d_pattern__open(p4d_pattern *pattern, const char *text, bool literal, p4d_error *err);
 void p4d_pattern__close(p4d_pattern *pattern);

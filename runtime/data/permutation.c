@@ -5,7 +5,7 @@ enum { ROUNDS = sizeof(((p4d_permutation *)0)->round_key) / sizeof(uint64_t), SM
 
 void p4d_permutation__init(p4d_permutation *permutation, uint64_t size, uint64_t key)
 {
-	/* with halves of one or two bits a network reaches few of the possible orders */
+	/* a network with halves of one or two bits reaches only few of the possible orders */
 	permutation->half_bits = SMALLEST_HALF;
 	while (permutation->half_bits < 31 && size > (uint64_t)1 << (2 * permutation->half_bits))
 		permutation->half_bits++;

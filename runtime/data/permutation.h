@@ -4,9 +4,10 @@
 #include <stdint.h>
 
 /*
- * A random order of 0 .. size-1 without a table: a Feistel network over an even number of bits, the smallest
- * that covers `size` (at least 2^8), applied repeatedly until the result is below size. Size and key
- * determine the order, on every machine. For shuffling, not for cryptography.
+ * A random order of 0 .. size-1 without a table: A Feistel network permutes the numbers of an even number of
+ * bits, the smallest that covers `size` (at least 2^8). It is applied again until the result is below size.
+ * The order depends only on size and key, so it is the same on every machine. It is for shuffling, not for
+ * cryptography.
  */
 typedef struct p4d_permutation {
 	uint64_t size;

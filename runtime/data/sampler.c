@@ -29,7 +29,7 @@ static int open_source(p4d_sampler *sampler, unsigned number, p4d_error *err)
 	const p4d_sampler_options *options = &sampler->options;
 	const char *path = sampler->blend.path[number];
 	source *from = &sampler->source[number];
-	/* a dataset that is listed twice must not give every sample twice */
+	/* a dataset that is listed twice gets two keys, so that it does not give each sample twice */
 	uint64_t key = p4d_mix(options->seed ^ p4d_mix(number));
 
 	if (p4d_tokens__open(&from->tokens, path, &options->tokens, err) < 0)
@@ -145,7 +145,7 @@ uint64_t p4d_sampler_samples(const p4d_sampler *sampler)
 	return sum;
 }
 
-/* Number of the blend's samples after which a source was passed once. */
+/* Returns after how many samples of the blend a source has given each of its samples once. */
 static double blended(const p4d_sampler *sampler, unsigned i)
 {
 	return (double)sampler->source[i].samples * P4D_BLEND_PERIOD / sampler->blend.share[i];
@@ -228,7 +228,10 @@ uint64_t p4d_sampler_document_len(const char *text)
 	return known && documents ? (total + documents - 1) / documents : 0;
 }
 
-/* The source of a sample, its pass over that source, and the sample's place in the pass. */
+/*
+ * Finds a sample: returns its source. *pass: which pass over that source; *place: the sample's place in the
+ * pass.
+ */
 static source *find_sample(p4d_sampler *sampler, uint64_t number, uint64_t *pass, uint64_t *place)
 {
 	p4d_permutation order;
@@ -260,7 +263,7 @@ typedef struct run {
 	bool boundaries, reset_positions;
 } run;
 
-/* A part of the sequence, stored at `to` in the rank's arrays. */
+/* A contiguous part of the sequence that this rank wants. `to`: where it begins in the rank's arrays. */
 typedef struct chunk {
 	uint64_t start, length, to;
 } chunk;
@@ -282,7 +285,7 @@ static int place_tokens(const run *r, const chunk *p, const p4d_samples *out, p4
 	return p4d_tokens__read(r->tokens, r->first + low - r->start, high - low, out->tokens + to, err);
 }
 
-/* Stores labels: the label of a token is the next token. */
+/* Stores labels. The label of a token is the next token in the sequence. */
 static int place_labels(const run *r, const chunk *p, const p4d_samples *out, p4d_error *err)
 {
 	const uint64_t start = p->start + 1;

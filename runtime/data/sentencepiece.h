@@ -9,9 +9,9 @@ extern "C" {
 #endif
 
 /*
- * A C interface to libsentencepiece, in libp4d-sentencepiece.so. It is loaded only for a model, because
- * loading it takes longer than most commands. No exception escapes. On failure functions return NULL, with
- * the reason in why[size].
+ * A C interface to libsentencepiece, in libp4d-sentencepiece.so. p4d loads it only if it needs a model,
+ * because loading takes longer than most commands. No C++ exception leaves these functions. On failure
+ * functions return NULL, with the reason in why[size].
  */
 typedef struct p4d_sentencepiece {
 	/* *pieces: size of the vocabulary; *end: the end-of-sentence piece, -1 if the model has none */

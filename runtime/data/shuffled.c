@@ -5,7 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Key of the order by which documents are split off for validation. It is the same for all seeds. */
+/*
+ * Key of the order in which documents are split off for validation. It is a constant, so that all seeds split
+ * off the same documents.
+ */
 enum { SPLIT_KEY = 0x5b117 };
 
 static uint64_t number_at(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
@@ -20,13 +23,15 @@ p4d_document p4d_shuffled__document(const p4d_shuffled *set, const p4d_permutati
 	return p4d_tokens__document(set->tokens, number_at(set, order, place));
 }
 
-/* Tokens of the documents from `place` to the end of its group. */
+/* Returns the number of tokens in the documents from `place` to the end of its group. */
 static uint64_t group_tokens(const p4d_shuffled *set, const p4d_permutation *order, uint64_t place)
 {
 	uint64_t number[P4D_SHUFFLED_GROUP], sum = 0, count = set->documents - place;
 
-	/* first computes all numbers, so that the loads of lengths, which are scattered over the index,
-	 * overlap */
+	/*
+	 * Compute all numbers first. The lengths are scattered over the index, and in a loop of their own the
+	 * loads overlap.
+	 */
 	if (count > P4D_SHUFFLED_GROUP)
 		count = P4D_SHUFFLED_GROUP;
 	for (uint64_t i = 0; i < count; i++)

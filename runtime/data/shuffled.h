@@ -9,8 +9,8 @@
 
 /*
  * The documents of a dataset, or of one side of its validation split, concatenated in the random order of a
- * pass. Finding a token needs the sum of the lengths before it, which is stored for every 64th document, for
- * the two latest passes.
+ * pass. To find a token, it needs the sum of the lengths before each document. It stores this sum for every
+ * 64th document, for the two latest passes.
  */
 enum { P4D_SHUFFLED_GROUP = 64, P4D_SHUFFLED_PASSES = 2 };
 
@@ -26,8 +26,7 @@ typedef struct p4d_shuffled {
 	uint64_t key;
 	uint64_t documents, total; /* number of documents and of tokens on this side of the split */
 	bool split;
-	p4d_permutation
-	    side; /* order of all documents, in which this side's documents begin at first_of_side */
+	p4d_permutation side; /* order of all documents; this side's documents begin at first_of_side */
 	uint64_t first_of_side;
 	p4d_shuffled_pass pass[P4D_SHUFFLED_PASSES];
 	unsigned latest;

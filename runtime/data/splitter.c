@@ -11,14 +11,14 @@
 static const char WORDS[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
-/* What happens to matches, and to the text between them. */
+/* What a step does with matches, and with the text between them. */
 typedef enum behavior { ISOLATED, REMOVED, CONTIGUOUS, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT } behavior;
 
 static const char *const behaviors[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
 					"MergedWithNext"};
 
 /*
- * A step splits by a pattern, or rewrites: it replaces blanks by another text, and may add one at the
+ * A step. SPLIT splits by a pattern. REWRITE replaces blanks by another text, and may add that text at the
  * beginning.
  */
 typedef struct p4d_splitter_step {
@@ -32,7 +32,7 @@ typedef struct p4d_splitter_step {
 	size_t room;
 } split_step;
 
-/* A text on its way through the steps. */
+/* State of a text that passes through the steps. */
 typedef struct split_walk {
 	const p4d_splitter *splitter;
 	p4d_word_sink sink;
@@ -191,7 +191,7 @@ void p4d_splitter__close(p4d_splitter *splitter)
 
 static int go(const split_walk *w, size_t number, const char *text, size_t length, bool first);
 
-/* Pieces of a step; a piece may have to wait for the following ones. */
+/* Pieces that a step has found. The last piece waits, because the behavior may merge it with the next one. */
 typedef struct pieces {
 	const split_walk *walk;
 	size_t next; /* index of the next step */

@@ -63,7 +63,7 @@ static size_t byte_text(void *model, int32_t token, char *buf, size_t size)
 
 static const p4d_tokenizer_kind bytes = {encode_bytes, NULL, byte_text, NULL, false};
 
-/* Functions of the sentencepiece library, which stays open. */
+/* Functions of libp4d-sentencepiece.so; NULL: not loaded yet. The library is never closed. */
 static const p4d_sentencepiece *sentencepiece_calls;
 
 static int encode_sentencepiece(void *model, const char *text, size_t length, p4d_token_sink sink,
@@ -143,8 +143,8 @@ static void close_json(void *model)
 static const p4d_tokenizer_kind json = {encode_json, json_token, json_text, close_json, true};
 
 /*
- * The eos_token in tokenizer_config.json in the directory of a tokenizer.json, which is a text or an object;
- * -1: none.
+ * Reads the eos_token in the tokenizer_config.json next to a tokenizer.json. It is a text or an object. *end
+ * -1: there is none.
  */
 static int find_end(const p4d_tokenizer *tokenizer, const char *path, int32_t *end, p4d_error *err)
 {
@@ -203,7 +203,7 @@ static bool is_json(const char *path)
 	return length >= 5 && !strcasecmp(path + length - 5, ".json");
 }
 
-/* The path of a folder's tokenizer; false: it has none. */
+/* Finds the path of a folder's tokenizer. False: it has none. */
 static bool find_in(const char *folder, char path[PATH_MAX])
 {
 	static const char *const files[] = {"tokenizer.json", "tokenizer.model"};

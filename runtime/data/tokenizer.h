@@ -8,12 +8,13 @@
 #include "base/error.h"
 
 /*
- * Text to tokens. "bytes": every byte is a token, 256 ends a document; needs no file. FILE.json: a
- * tokenizer.json of Hugging Face's tokenizers with byte-pair encoding, if p4d was built with PCRE2 and
- * utf8proc. Its template's tokens begin and end a document; if it has none at the end, the eos_token of the
- * tokenizer_config.json next to it does. Another file: a SentencePiece model, its pieces and its
- * end-of-sentence piece, if p4d was built with libsentencepiece (libp4d-sentencepiece.so, see library.h). A
- * folder, or ORG/NAME in the cache of the Hugging Face hub: its tokenizer.json, else its tokenizer.model.
+ * Turns text into tokens. There are four kinds of names. "bytes": every byte is a token, and token 256 ends a
+ * document; needs no file. FILE.json: a tokenizer.json of Hugging Face's tokenizers with byte-pair encoding,
+ * if p4d was built with PCRE2 and utf8proc. The tokens of its template begin and end a document. If the
+ * template has none at the end, the eos_token of the tokenizer_config.json next to it ends a document. Any
+ * other file: a SentencePiece model, whose end-of-sentence piece ends a document, if p4d was built with
+ * libsentencepiece (libp4d-sentencepiece.so, see library.h). A folder, or ORG/NAME in the cache of the
+ * Hugging Face hub: its tokenizer.json, else its tokenizer.model.
  */
 enum { P4D_TOKENIZER_BYTES = 257 }; /* tokens of "bytes" */
 
@@ -40,15 +41,15 @@ int32_t p4d_tokenizer_token(const p4d_tokenizer *tokenizer, const char *name);
 bool p4d_tokenizer_reads_names(const p4d_tokenizer *tokenizer);
 
 /*
- * Writes the bytes that a token represents to buf; returns their number. If a character has several tokens,
- * each represents a part. A special token represents its name.
+ * Writes the bytes that a token represents to buf; returns their number. If a character consists of several
+ * tokens, each represents some of its bytes. A special token represents its name.
  */
 size_t p4d_tokenizer_text(const p4d_tokenizer *tokenizer, int32_t token, char *buf, size_t size);
 
 /*
- * Encodes a whole document, without the tokens around it. Names of special tokens in the text become these
- * tokens, except with a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json: not UTF-8),
- * NO_MEMORY.
+ * Encodes a whole document, without the tokens that begin and end it. Names of special tokens in the text
+ * become these tokens, except with a SentencePiece model. Errors: those of the sink, VALUE (tokenizer.json:
+ * not UTF-8), NO_MEMORY.
  */
 int p4d_tokenizer_encode(const p4d_tokenizer *tokenizer, const char *text, size_t length, p4d_token_sink sink,
 			 void *context, p4d_error *err);

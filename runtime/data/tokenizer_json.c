@@ -25,7 +25,7 @@ struct p4d_tokenizer_json {
 	int32_t vocabulary;
 };
 
-/* Tokens of one call, on their way to the sink. */
+/* Collects the tokens of one call, before they go to the sink. */
 typedef struct output {
 	p4d_tokenizer_json *json;
 	p4d_token_sink sink;
@@ -74,7 +74,7 @@ static int add_tokens(p4d_tokenizer_json *json, struct json_object *list, p4d_er
 	return 0;
 }
 
-/* Reads one part of a template: the text, or a special token. */
+/* Reads one part of a template: the place of the text, or a special token before or after it. */
 static int read_part(p4d_tokenizer_json *json, struct json_object *specials, struct json_object *part,
 		     bool *text_seen, p4d_error *err)
 {
@@ -109,7 +109,7 @@ static int read_ends(p4d_tokenizer_json *json, struct json_object *processor, p4
 	bool text_seen = false;
 	int rc = 0;
 
-	/* ByteLevel here only affects the offsets of tokens in the text */
+	/* the step ByteLevel only affects the offsets of tokens, which p4d does not use */
 	if (!processor || (type && !strcmp(type, "ByteLevel")))
 		return 0;
 	if (type && !strcmp(type, "Sequence") && json_object_is_type(parts, json_type_array)) {
@@ -235,7 +235,7 @@ static int put_word(void *context, const char *word, size_t length, p4d_error *e
 	return p4d_bpe__word(out->json->bpe, word, length, put, out, err);
 }
 
-/* Encodes the text between the added tokens, and these tokens. first: the text begins the document. */
+/* Encodes the text between two added tokens. first: the text is at the beginning of the document. */
 typedef int (*part_sink)(output *out, const char *text, size_t length, bool first);
 
 static int split_at(output *out, const p4d_added_tokens *added, const char *text, size_t length, bool first,
@@ -265,7 +265,7 @@ static int encode_part(output *out, const char *text, size_t length, bool first)
 	return split_at(out, &out->json->added_normalized, text, length, first, encode_normalized);
 }
 
-/* The index of the first byte that is not UTF-8; `length`: there is none. */
+/* Returns the index of the first byte that is not valid UTF-8; `length`: all bytes are valid. */
 static size_t valid_bytes(const char *text, size_t length)
 {
 	size_t i = 0;

@@ -33,7 +33,7 @@ int64_t p4d_tokens__at(const p4d_tokens *tokens, uint64_t number)
 	return (int64_t)p4d_le64(at);
 }
 
-/* `path` without .bin or .idx. */
+/* Copies `path` without its ending .bin or .idx. */
 static int prefix_of(const char *path, char *prefix, size_t size, p4d_error *err)
 {
 	size_t length = strlen(path);
@@ -69,7 +69,10 @@ static p4d_tokens *allocate(const char *prefix, const p4d_tokens_options *option
 		return NULL;
 	}
 	tokens->options = *options;
-	/* a message has room for two names; the end of a long path is more informative than its start */
+	/*
+	 * Messages have room for two names. Of a long path they show the end, which is more informative than
+	 * the start.
+	 */
 	size_t length = strlen(prefix), room = 150;
 	const char *end = length > room ? prefix + length - room : prefix, *dots = end > prefix ? "..." : "";
 	snprintf(tokens->data_name, sizeof(tokens->data_name), "%s%s.bin", dots, end);
@@ -96,8 +99,8 @@ int p4d_tokens__parse(p4d_tokens **result, const char *name, const void *index, 
 }
 
 /*
- * Maps the data and the index. Data with an index is in Megatron-LM's format, whatever its first tokens are;
- * data without one is in llm.c's.
+ * Maps the data and the index. If there is an index, the data are in Megatron-LM's format, whatever their
+ * first tokens are. Otherwise they are in llm.c's format.
  */
 static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_error *err)
 {
@@ -123,7 +126,7 @@ static int map_files(p4d_tokens *tokens, const char *prefix, bool *indexed, p4d_
 	return 0;
 }
 
-/* Maps the mask, which covers all tokens in the file, including those outside of documents. */
+/* Maps the mask. It has a bit for each token in the file, also for tokens outside of documents. */
 static int map_mask(p4d_tokens *tokens, const char *prefix, p4d_error *err)
 {
 	char path[PATH_LIMIT + 8];

@@ -36,7 +36,7 @@ struct p4d_tokens {
 	uint64_t documents, total;
 	/* Megatron-LM: arrays in the index, which are not aligned */
 	const uint8_t *lengths, *offsets, *bounds;
-	bool one_each; /* each document is one sequence: sequence i is document i */
+	bool one_each; /* each document is one sequence, so sequence i is document i */
 	/* llm.c: the first token of each document, and the end */
 	uint64_t *starts;
 };

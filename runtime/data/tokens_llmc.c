@@ -57,7 +57,10 @@ static int read_header(p4d_tokens *tokens, p4d_error *err)
 	return 0;
 }
 
-/* Fills starts; if it is NULL, only counts. Tokens before the first delimiter are also a document. */
+/*
+ * Counts the documents and, unless starts is NULL, stores where they begin. Tokens before the first delimiter
+ * are also a document.
+ */
 static uint64_t find_starts(const p4d_tokens *tokens, uint64_t *starts)
 {
 	uint64_t documents = 0;

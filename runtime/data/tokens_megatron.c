@@ -54,12 +54,15 @@ static int read_header(p4d_tokens *tokens, uint64_t *sequences, uint64_t *bounds
 	return 0;
 }
 
-/* Finds the arrays in the index and checks that together they cover it exactly. */
+/*
+ * Finds the arrays in the index. Checks that they fit in it, and that nothing follows them except perhaps a
+ * byte for each sequence.
+ */
 static int place_arrays(p4d_tokens *tokens, uint64_t sequences, uint64_t bounds, p4d_error *err)
 {
 	uint64_t room = tokens->index.bytes - P4D_MEGATRON_HEADER;
 
-	/* so that the products below cannot overflow */
+	/* without this check, the products below could overflow */
 	if (sequences > room / LENGTH || bounds > room / BOUND ||
 	    sequences * (LENGTH + OFFSET) + bounds * BOUND > room)
 		return p4d_fail(err, P4D_E_DATA,
@@ -131,8 +134,10 @@ static int check_document(p4d_tokens *tokens, uint64_t number, uint64_t sequence
 			    " does not follow the previous one of its document, expected offset %" PRIu64,
 			    tokens->index_name, (uint64_t)(tokens->offsets - tokens->index.data) + i * OFFSET,
 			    i, end_of(tokens, i - 1));
-		/* the sum cannot overflow: each length is below 2^31, and the index has at least a byte for
-		 * each */
+		/*
+		 * the sum cannot overflow: each length is below 2^31, and each takes at least a byte of the
+		 * index
+		 */
 		tokens->total += p4d_le32(tokens->lengths + i * LENGTH);
 	}
 	return 0;

@@ -12,7 +12,7 @@
 
 enum { LAST_OF_16 = 65536, CHUNK = 4096 };
 
-/* Creates the file PREFIX.END. *name (may be NULL): its name, which the caller frees. */
+/* Creates the file PREFIX.END. *name: the file's name, which the caller frees; `name` may be NULL. */
 static int open_file(p4d_new_file *file, const char *prefix, const char *end, char **name, p4d_error *err)
 {
 	char *path = NULL;
@@ -27,7 +27,7 @@ static int open_file(p4d_new_file *file, const char *prefix, const char *end, ch
 	return rc;
 }
 
-/* Begins the mask's file, whose number of tokens is filled in when it is known. */
+/* Begins the file of the mask. Its number of tokens is written at the end, when it is known. */
 static int begin_mask(p4d_tokens_writer *writer, p4d_error *err)
 {
 	const uint64_t none = 0;
@@ -182,7 +182,10 @@ int p4d_tokens_writer_close(p4d_tokens_writer *writer, p4d_error *err)
 	    p4d_new_file_sync(&writer->data, err) < 0 || p4d_new_file_sync(&writer->index, err) < 0 ||
 	    end_mask(writer, err) < 0)
 		return -1;
-	/* between the renames, a missing index is better than one that belongs to other data */
+	/*
+	 * Remove the old index first. If the process ends between the renames, no index is better than the
+	 * index of other data.
+	 */
 	if (remove_old(writer->index_path, err) < 0 || remove_old(writer->mask_path, err) < 0)
 		return -1;
 	if (p4d_new_file_publish(&writer->data, err) < 0 ||

@@ -9,17 +9,18 @@
 
 /*
  * Writes PREFIX.bin and PREFIX.idx in Megatron-LM's format (see tokens.h), one sequence per document: u16 for
- * vocabularies of up to 65536 tokens, else i32. The files appear only when complete. Keeps 4 bytes of memory
- * per document. If masked, it also writes PREFIX.mask; otherwise it removes that file, which belongs to other
- * data. If documents are pairs (tokens.h), the mask says so. Zero before use.
+ * vocabularies of up to 65536 tokens, else i32. The files get their names only when they are complete. It
+ * uses 4 bytes of memory per document. If masked, it also writes PREFIX.mask; otherwise it removes an
+ * existing PREFIX.mask, which would belong to other data. If documents are pairs (tokens.h), the mask says
+ * so. Zero before use.
  */
 typedef struct p4d_tokens_writer {
 	p4d_new_file data, index, mask;
 	char *index_path, *mask_path;
 	bool masked, pairs;
-	bool trains;  /* whether the tokens that are added next are trained on; with a mask, the caller
-		       * sets it */
-	uint8_t bits; /* mask bits of the last tokens that do not fill a byte yet */
+	/* whether the tokens that are added next are trained on; if masked, the caller sets it */
+	bool trains;
+	uint8_t bits; /* mask bits of the last tokens, until there are eight */
 	uint64_t trained;
 	uint64_t vocabulary;
 	int32_t *length; /* length of each document */
