@@ -181,7 +181,7 @@ static void layer(p4d_tape_writer *w, bool needs_gradient)
 /*
  * Logits leave the model in fp32 (Fabric's convert_output). The training loop refers to them until it has the
  * next logits, so the previous step's logits exist while new ones are computed. The log-softmax of all chunks
- * is kept; gradients are computed chunk by chunk.
+ * stays allocated, while gradients are computed chunk by chunk.
  */
 static void end(p4d_tape_writer *w)
 {

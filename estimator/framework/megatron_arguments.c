@@ -305,9 +305,9 @@ static void add_graphs(p4d_text *a, const p4d_layout *l)
 }
 
 /*
- * The attention backend whose rate p4d's step time assumes. `fused` is cuDNN's attention, which `flash` turns
- * off: on Hopper FlashAttention 2 would then run at half that rate. cuDNN lacks heads above 128 on Ampere,
- * where Transformer Engine has to choose.
+ * The attention backend whose rate p4d's step time assumes. `fused` is cuDNN's attention. `flash` turns it
+ * off, and on Hopper FlashAttention 2 would then run at half of cuDNN's rate. On Ampere cuDNN supports no
+ * heads above 128, so Transformer Engine has to choose the backend.
  */
 static const char *backend_of(const p4d_layout *l)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CUDA graphs of parts of layers (Megatron-Core's TECudaGraphHelper, Transformer Engine's
- * make_graphed_callables). There is one graph for each pass of each layer and micro-batch; they are captured
- * in the order of the schedule into one pool. Everything that a captured pass allocates keeps its place in
- * that pool as long as the graph exists: saved tensors, for all micro-batches in flight; results; and working
- * memory. Nothing else can use the pool, neither the update nor evaluation, which runs without graphs. The
- * allocator does not count it as allocated, so a peak that PyTorch reports is lower (class graphs). Inputs
- * are copied to the graph's own tensors. Compared with the published runs of tests/data/graphs_memory.csv.
+ * make_graphed_callables). There is one graph for each pass of each layer and micro-batch. The graphs are
+ * captured in the order of the schedule, into one memory pool. Everything that a captured pass allocates
+ * keeps its place in that pool as long as the graph exists: saved tensors, for all micro-batches in flight;
+ * results; and working memory. Nothing else can use the pool, neither the update nor evaluation, which runs
+ * without graphs. The allocator does not count the pool as allocated, so the peak that PyTorch reports is
+ * lower than the memory in use (class graphs). Inputs are copied to the graph's own tensors. Compared with
+ * the published runs of tests/data/graphs_memory.csv.
  */
 #include "framework/megatron_memory.h"
 

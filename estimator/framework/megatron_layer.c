@@ -226,10 +226,10 @@ p4d_wide p4d_megatron__saved_by_experts(const p4d_layout *l, const p4d_megatron_
 }
 
 /*
- * Bytes of the router and the dispatcher: scores in fp32 and in the type of parameters, both and the choice
- * transposed; the chosen experts, and the destinations of tokens. All-gather has these tensors for all tokens
- * and this rank's experts instead; DeepEP has them for received tokens, in fp32. If tokens are dropped,
- * scores before and after dropping are kept.
+ * Bytes of the router and the dispatcher: scores in fp32 and in the type of parameters, and both transposed,
+ * like the choice of experts; the chosen experts; and the destinations of tokens. With all-gather these
+ * tensors are for all tokens and this rank's experts. With DeepEP they are for received tokens, in fp32. If
+ * tokens are dropped, scores before and after dropping are kept.
  */
 static p4d_wide of_router(const p4d_layout *l, const p4d_routed *t)
 {

@@ -14,10 +14,11 @@
 
 /*
  * Inputs of passes, and their gradients, that belong to no slot but to which the schedule refers while the
- * pipeline is full: the gradient that is being sent; and with the interleaved schedule
- * (pipeline_parallel/schedules.py) an output that is being sent, an input received ahead, and for every chunk
- * the last input whose backward pass is over, with its gradient, until the chunk's next forward pass
- * (set_input_tensor). For one rank; fitted to the memory of all stages in pipelines of 2 to 8.
+ * pipeline is full. In every schedule this is the gradient that is being sent. With the interleaved schedule
+ * (pipeline_parallel/schedules.py) these are also an output that is being sent and an input received ahead.
+ * For every chunk there is also the last input whose backward pass is over, with its gradient, until the
+ * chunk's next forward pass (set_input_tensor). The numbers are those of one rank, fitted to the memory of
+ * all stages in pipelines of 2 to 8.
  */
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 {
@@ -152,8 +153,10 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	p4d_megatron_held(
 	    rows, P4D_AT_BACKWARD_ATTENTION, "backward.attention", ACROSS, P4D_PART_ATTENTION,
 	    P4D_MOST(P4D_MOST(backward_exchange(rows, r, z, inputs), unfused), backward_latent(z, inputs)));
-	/* the last layer, when all slots are taken: the last matmul's result and what follows it; a
-	 * received gradient; and, without interleaving, the input of the last backward pass */
+	/*
+	 * in the last layer, when all slots are taken: the last matmul's result and what follows it; a
+	 * received gradient; without interleaving, also the input of the last backward pass
+	 */
 	p4d_megatron_held(
 	    rows, P4D_AT_FORWARD, "forward.output", ALONG, P4D_PART_WORKING_SET,
 	    P4D_MOST(P4D_MOST(P4D_MOST(z->ffn_forward, z->forward), ring && !layers ? attention : 0),

@@ -194,9 +194,9 @@ static p4d_wide saved_by_delta_net(const p4d_layout *l)
 
 /*
  * The backward pass needs most memory when the gradients of states exist. Then there are states and their
- * gradients (2 * w.states), and results and gradients of the rule: six of the width of keys, and five of the
- * width of values, three of which are free by then. w.all is subtracted, because the tape adds the gradient
- * of the first matmul's result, which does not exist yet.
+ * gradients (2 * w.states), and results and gradients of the rule: six as wide as the keys, and five as wide
+ * as the values. Three of the latter are free by then. w.all is subtracted, because the tape adds the
+ * gradient of the first matmul's result, which does not exist yet.
  */
 static block_memory of_delta_net(const p4d_layout *l, te_block *b)
 {

@@ -15,10 +15,9 @@ static bool has_kernel(const p4d_layout *l, const p4d_megatron_sizes *z)
 }
 
 /*
- * Transformer Engine's softmax kernel replaces the gradient in place. For shapes that it does not support,
- * PyTorch's softmax runs in fp32; 16-bit scores are cast to fp32 and back. The backward pass of PyTorch's
- * softmax holds the softmax, the gradients of its result and of its input, and the product of result and
- * gradient (SoftMax.cu).
+ * Transformer Engine's softmax kernel replaces the gradient in place. For other shapes, PyTorch's softmax
+ * runs in fp32, and 16-bit scores are cast to fp32 and back. The backward pass of PyTorch's softmax holds the
+ * softmax, the gradients of its result and of its input, and the product of result and gradient (SoftMax.cu).
  */
 p4d_megatron_scores p4d_megatron__scores(const p4d_layout *l, const p4d_megatron_sizes *z, bool dropout)
 {

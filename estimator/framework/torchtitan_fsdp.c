@@ -2,9 +2,9 @@
 /*
  * A step of torchtitan under FSDP2, without pipelines (torchtitan/distributed/fsdp.py; PyTorch's
  * _fsdp_state.py, _fsdp_param_group.py, _fsdp_collectives.py). Units are the embedding, each layer, and norm
- * and head together. With ep a layer's experts are a group of their own, sharded over the ranks with the same
- * experts, and units are gathered ahead in both passes; without ep only in the backward pass. If there are
- * fewer experts than ranks, their matrices are cut by rows instead.
+ * and head together. With ep, a layer's experts are a separate group of parameters, sharded over the ranks
+ * with the same experts. With ep, units are gathered ahead in both passes; without ep, only in the backward
+ * pass. If there are fewer experts than ranks, their matrices are cut by rows instead.
  */
 #include <string.h>
 
@@ -51,8 +51,10 @@ static void copy_out(titan_step *p, int64_t *most, const p4d_torchtitan_unit *u,
 		const p4d_torchtitan_group *g = &u->group[i];
 		const int64_t element = g->element, bytes = g->padded * element,
 			      buffer = g->ranks > 1 ? bytes : 0;
-		/* a group that is on one rank copies its tensors one by one; a group that is cut by rows
-		 * (only experts are) is assembled from copies */
+		/*
+		 * a group on one rank copies its tensors one by one. A group that is cut by rows (only
+		 * experts are) is put together from copies
+		 */
 		int64_t beside = g->ranks > 1 ? 0 : g->largest * element;
 		if (g->cut && g->ranks > 1)
 			beside = (int64_t)(p->l->experts / p->l->ep * p4d_torchtitan__expert_columns(p->l) *
@@ -407,8 +409,9 @@ p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigne
 
 /*
  * Adds rows for this rank's share of parameters, gradients and optimizer states. Offloaded ones are on the
- * host. init_states() ties the two tables of a tied model again (decoder.py): from then on they are one
- * parameter with one pair of moments. Its gradient is a view of FSDP2's reduced tensor, which covers both.
+ * host. init_states() ties the two tables of a tied model again (decoder.py): from then on the two tables are
+ * one parameter with one pair of moments. The gradient of this parameter is a view of FSDP2's reduced tensor,
+ * which has room for both tables.
  */
 static void add_states(p4d_rows *rows, const p4d_torchtitan_sizes *z, p4d_wide share)
 {

@@ -55,9 +55,9 @@ static void add_chunked_head(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 
 /*
  * The loss, with the hidden state before and after the last norm. Unchunked: logits in fp32, their
- * log-softmax and its gradient; a sharded vocabulary needs one more tensor. In chunks: those tensors for an
- * eighth of the sequence, its logits in the type of activations, the fp32 sum of the hidden state's gradients
- * and, if a micro-batch has several sequences, copies of the chunks.
+ * log-softmax and its gradient; a sharded vocabulary needs one more tensor. In chunks: the same tensors for
+ * an eighth of the sequence, the logits of this eighth in the type of activations, the fp32 sum of the hidden
+ * state's gradients and, if a micro-batch has several sequences, copies of the chunks.
  */
 static void write_loss(p4d_rows *rows, const p4d_torchtitan_sizes *z)
 {

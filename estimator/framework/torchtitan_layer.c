@@ -39,9 +39,11 @@ static uint64_t reordered(const p4d_tape_writer *w, p4d_tape_tensor whole)
 	return w->rows > 1 ? whole.elements * whole.element : 0;
 }
 
-/* In PyTorch's DTensor, communication consists of operations, and selective recomputation keeps their
- * results; torchtitan uses DTensor only with context parallelism. torch.compile keeps attention's result
- * for the next norm. */
+/*
+ * In PyTorch's DTensor, communication consists of operations, and selective recomputation keeps the results
+ * of these operations. torchtitan uses DTensor only with context parallelism. torch.compile keeps attention's
+ * result for the next norm.
+ */
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w)
 {
 	return w->layout->cp > 1 && p4d_torchtitan__selects(w);

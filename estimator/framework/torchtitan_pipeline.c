@@ -192,8 +192,8 @@ static void backward(stage *s, uint32_t chunk, bool first, bool last)
 /* Progress of the passes of one kind (forward or backward): how many are done, and which is next. */
 typedef struct pass_turn {
 	uint32_t done;
-	uint32_t chunk, member, begun; /* chunk and index within the group of micro-batches of the next pass;
-					  first micro-batch of the group */
+	uint32_t chunk, member, begun; /* chunk of the next pass, and its index within the group of
+					  micro-batches; first micro-batch of the group */
 	uint32_t alike;   /* number of passes, from the next one on, that change the memory equally */
 	const change *of; /* the change of each of these passes */
 } pass_turn;

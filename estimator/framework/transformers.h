@@ -157,16 +157,16 @@ uint64_t p4d_transformers__inputs(const p4d_tape_writer *w);
  * are below 2^62. Code that runs after this check counts in int64_t. */
 bool p4d_transformers__countable(const p4d_layout *l);
 
-/*
- * The linear layers of a layer of this kind, in the order of the forward pass; returns their number. Of the
- * experts, only shared ones are included.
- */
 /* P4D_TRANSFORMERS_STATE: the target bit of a state-space mixer, next to P4D_TARGET_*; part of all-linear. */
 enum { P4D_TRANSFORMERS_LINEARS = 12, P4D_TRANSFORMERS_STATE = 128 };
 typedef struct p4d_transformers_linear {
 	unsigned target; /* P4D_TARGET_*, or P4D_TRANSFORMERS_STATE */
 	uint64_t in, out;
 } p4d_transformers_linear;
+/*
+ * Lists the linear layers of a layer of this kind, in the order of the forward pass, and returns their
+ * number. Of the experts, it lists only shared ones.
+ */
 size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 				 p4d_transformers_linear linears[P4D_TRANSFORMERS_LINEARS]);
 /* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole

@@ -6,9 +6,9 @@
  * parameters are views of one tensor, which is gathered from a shard in the type of the matmuls (PyTorch's
  * _flat_param.py). In the backward pass the next unit may be gathered ahead. Gradients of a unit wait until
  * all of them exist; they are then copied into one tensor, which is reduced to a shard in the type of the
- * parameters (_runtime_utils.py). The root's gradients are the last, so the head's wait while all layers run.
- * Without reductions (Accelerator.no_sync), micro-batches leave unsharded gradients in the type of the
- * matmuls.
+ * parameters (_runtime_utils.py). The root's gradients are complete last, so the head's gradients wait while
+ * all layers run backward. Without reductions (Accelerator.no_sync), micro-batches leave unsharded gradients
+ * in the type of the matmuls.
  */
 #include "framework/transformers.h"
 #include "plan/parameters.h"

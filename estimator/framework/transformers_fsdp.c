@@ -2,11 +2,12 @@
 /*
  * A training step of transformers' modules with FSDP2 as accelerate 1.15 sets it up (fsdp2_prepare_model).
  * Units are the layers, the embedding, and a tail of norm and head, which stays gathered from its forward to
- * its backward pass. With a shared table the tail contains all three. The root has the rest. Parameters are
- * gathered into one tensor and copied out of it; that tensor lives until the next unit is gathered (PyTorch's
- * _fsdp_param_group.py, _fsdp_collectives.py). In the backward pass the next unit is gathered ahead, and
- * gradients are reduced from a copy that lives until the next unit's copy. All micro-batches except the last
- * run without reductions (Accelerator.no_sync), so their gradients add up unsharded.
+ * its backward pass. With a shared table, the tail contains the embedding, the norm and the head. The root
+ * has all other parameters. Parameters are gathered into one tensor and copied out of it; that tensor lives
+ * until the next unit is gathered (PyTorch's _fsdp_param_group.py, _fsdp_collectives.py). In the backward
+ * pass the next unit is gathered ahead, and gradients are reduced from a copy that lives until the next
+ * unit's copy. All micro-batches except the last run without reductions (Accelerator.no_sync), so their
+ * gradients add up unsharded.
  */
 #include "framework/transformers.h"
 #include "plan/parameters.h"
@@ -72,7 +73,7 @@ static void unshard_ahead(fsdp *f, int64_t unit, int64_t next)
 
 /*
  * Ends a unit's backward pass: frees its gathered parameters, and reduces its bf16 gradients to an fp32
- * shard. padded: including the padding of the copy that they come from.
+ * shard. padded: bytes of the copy from which the gradients are reduced, including its padding.
  */
 static void reduce(fsdp *f, int64_t unit, int64_t gradients, int64_t padded)
 {

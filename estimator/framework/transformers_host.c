@@ -51,8 +51,8 @@ static void pin_each(pinning *p, const p4d_layout *l, uint64_t shards, unsigned 
 
 /*
  * Pinned by ZeRO-3 (stage3.py): fp32 gradients, one tensor per group; all gradients in the type of the
- * parameters; offloaded parameters in one tensor. PyTorch keeps the memory that the partitions had before
- * that (twice for a tied table).
+ * parameters; offloaded parameters in one tensor. PyTorch also keeps the memory that the partitions had
+ * before they moved into that tensor (twice for a tied table).
  */
 static pinning pinned_by_stage_3(const p4d_layout *l, uint64_t trained, uint64_t held, unsigned element)
 {

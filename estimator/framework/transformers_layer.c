@@ -58,7 +58,10 @@ static p4d_tape_tensor rotated(p4d_tape_writer *w, p4d_tape_tensor x)
 	return y;
 }
 
-/* RoPE on queries and keys. If it casts them, both are cast before it, and both are cast back after it. */
+/*
+ * RoPE on queries and keys. If the model's code casts them, it casts both before RoPE, and casts both back
+ * after it.
+ */
 static void rotate(p4d_tape_writer *w, p4d_tape_tensor x[2])
 {
 	const p4d_architecture *a = w->layout->architecture;
@@ -272,8 +275,8 @@ static void chunked_end(p4d_tape_writer *w, p4d_tape_tensor x)
 /*
  * TRL 1.4 to 1.14 (_chunked_cross_entropy_loss): logits of 256 tokens at a time, in fp32, with their softmax
  * and entropy; each chunk is recomputed in the backward pass. Weights are cast to fp32, and autocast casts
- * them back. Gradients of chunks are summed: in addition to the sum, either two gradients in fp32 exist, or
- * one gradient and the weights.
+ * them back. Gradients of chunks are summed. In addition to the sum, there are either two gradients in fp32,
+ * or one gradient and the weights.
  */
 static void trl_end(p4d_tape_writer *w, p4d_tape_tensor x)
 {

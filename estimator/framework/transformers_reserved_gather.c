@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ZeRO-3 block by block (stage3.py, partition_parameters.py, partitioned_param_coordinator.py). In the first
- * step, parameters are gathered for each module and released after it. Later steps know the order: groups of
- * parameters are gathered ahead, each into one tensor, up to the number that may be live; when the first
- * parameter of a group is needed, all are copied out. A parameter that is needed again soon stays.
+ * step, parameters are gathered for each module and released after it. Later steps know the order of
+ * parameters. They gather groups of parameters ahead, each group into one tensor, up to the number of
+ * parameters that may be live. When the first parameter of a group is needed, all parameters of the group are
+ * copied out. A parameter that is needed again soon stays gathered.
  */
 #include "framework/transformers_reserved.h"
 

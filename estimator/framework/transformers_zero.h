@@ -51,8 +51,8 @@ typedef struct p4d_zero {
 	p4d_zero_list of[P4D_MIXERS * P4D_FEEDS], begin, end;
 	p4d_zero_cursor now;                /* its list is NULL if only adapters are trained */
 	p4d_zero_windows ahead;             /* windows of the reduced part */
-	uint64_t reduced, waiting, largest; /* elements: those that have reached the bucket, those that are in
-					     * it, and its largest gradient */
+	uint64_t reduced, waiting, largest; /* elements that have reached the bucket; elements that are in the
+					       bucket; the bucket's largest gradient */
 	uint64_t boundary;                  /* end of the window in which the bucket's content begins */
 	uint64_t group;                     /* elements of whole windows that are reduced together */
 	uint64_t kept;                      /* elements that some rank keeps */
