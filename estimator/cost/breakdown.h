@@ -31,11 +31,11 @@ typedef struct p4d_breakdown {
 } p4d_breakdown;
 
 /*
- * Breaks down a predicted step: the components of all stages' passes (p4d_cost__pass) times the
- * micro-batches, plus the events that occur once per step. gemm and attention count the time beyond their
- * model FLOPs at the dense peak. The passes of vocabulary parallelism count as gemm, its embedding as
- * memory-bound. The remainder is pipeline-comm: exposed transfers. The GPU must have rates. Errors:
- * NO_MEMORY.
+ * Breaks down a predicted step. It adds the components of the passes of all stages (p4d_cost__pass),
+ * multiplied by the number of micro-batches, and the events that occur once per step. gemm and attention
+ * count the time beyond their model FLOPs at the dense peak. The passes of vocabulary parallelism count as
+ * gemm, except its embedding passes, which count as memory-bound. The remainder is pipeline-comm: exposed
+ * transfers. The GPU must have rates. Errors: NO_MEMORY.
  */
 int p4d_breakdown_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step,
 		     p4d_breakdown *losses, p4d_error *err);

@@ -255,8 +255,9 @@ static void set_once(const p4d_layout *l, p4d_cost_once *once, const p4d_cost_ra
 
 /*
  * The exposed part of a collective that overlaps, layer by layer, with the first and the last pass of a
- * stage. It is the larger of two: the collective of the first layer (and of the table, if there is one); or
- * the time by which the collectives of the other layers exceed their passes.
+ * stage. It is the larger of two times. One is the time of the collective of the first layer (and of the
+ * table, if there is one). The other is the time by which the collectives of the other layers take longer
+ * than their passes.
  */
 static double exposed(const p4d_layout *l, const p4d_cost_rates *r, double all, double own, double pass)
 {

@@ -89,9 +89,9 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
- * Gathers keys and values of all ranks together; this is exposed. In the backward pass their gradients are
- * summed as well. A framework gathers either the two pieces of each sequence one after the other, or keys and
- * values of all sequences; the latter are then reordered, and so are their gradients.
+ * Adds the time to gather the keys and values of all ranks, which nothing hides. The backward pass also sums
+ * their gradients. Some frameworks gather the two pieces of each sequence one after the other. Others gather
+ * the keys and values of all sequences together, and must then reorder them and their gradients.
  */
 static void all_gather(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z, bool backward,
 		       p4d_cost_share *out)

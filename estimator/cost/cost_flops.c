@@ -72,7 +72,10 @@ static double up_matrices(const p4d_layout *l)
 	return (l->glu ? 2.0 : 1.0) * (double)l->hidden * (double)l->ffn;
 }
 
-/* Elements of latent attention's matrices: down to the latent vectors, up from them, and the output's. */
+/*
+ * Elements of the matrices of latent attention: down to the latent vectors, up from the latent vectors, and
+ * of the output.
+ */
 static double attention_matrices(const p4d_layout *l)
 {
 	const double h = (double)l->hidden, heads = (double)l->heads, d = (double)l->head_dim;

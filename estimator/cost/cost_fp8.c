@@ -17,9 +17,9 @@
 /*
  * How much longer casts and transposes take per byte than kernels that read and write in order, because they
  * go through shared memory and compute maxima. Chosen from three runs on H100 (recipes_measured.csv,
- * `chosen`). On Blackwell a tensor with one scale is cast in order, without a transposed copy; this factor
- * was chosen from Llama 3.1 405B with current scaling on GB200 and GB300. Nobody has timed p4d-train's
- * kernels that quantize; they are assumed to be as slow as those of Transformer Engine.
+ * `chosen`). On Blackwell a tensor with one scale is cast in order, without a transposed copy;
+ * IN_ORDER_SLOWNESS was chosen from Llama 3.1 405B with current scaling on GB200 and GB300. Nobody has timed
+ * p4d-train's kernels that quantize; they are assumed to be as slow as those of Transformer Engine.
  */
 #define CAST_SLOWNESS 2.5
 #define IN_ORDER_SLOWNESS 1.45
@@ -71,8 +71,8 @@ static double norm_seconds(const p4d_layout *l, const p4d_cost_rates *r, const c
 
 /*
  * Seconds to cast gradients of the hidden size, which are inputs of matmuls in the backward pass. With
- * sequence parallelism they are cast to one copy before they are gathered, and the other copy is made from
- * the gathered one.
+ * sequence parallelism, a gradient is cast to one copy, this copy is gathered, and the other copy is made
+ * from the gathered copy.
  */
 static double gradient_seconds(const p4d_layout *l, const p4d_cost_rates *r, const casting *c,
 			       const p4d_cost_sizes *z)

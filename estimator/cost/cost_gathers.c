@@ -130,10 +130,10 @@ static double values_seconds(const p4d_layout *l, const p4d_cost_rates *r)
 }
 
 /*
- * Sharded parameters: a layer's parameters are gathered during the previous layer's pass, in both passes, and
- * its gradients are reduced during the following passes; the remaining time is exposed. Experts are sharded
- * over the ranks with the same experts. Nothing hides the embedding's communication: its parameters are
- * needed first, and its gradients are reduced last.
+ * Sharded parameters. Both passes gather a layer's parameters during the previous layer's pass. A layer's
+ * gradients are reduced during the passes that follow. Only the time that these passes do not hide is added.
+ * Experts are sharded over the ranks with the same experts. Nothing hides the embedding's communication: its
+ * parameters are needed first, and its gradients are reduced last.
  */
 void p4d_cost__add_gathers(const p4d_layout *l, p4d_cost_terms *t)
 {

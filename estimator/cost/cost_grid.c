@@ -2,10 +2,10 @@
 /*
  * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). cost_layer.c has the sums
  * over X, which work as in one-dimensional tensor parallelism, on the features that a rank of Y has. This
- * file has the costs of Y and Z. Over Y, the results of matmuls over a part of the features are summed;
- * nothing hides these sums. Over Z, matrices are gathered and their gradients summed one layer ahead of the
- * passes. These overlap with matmuls and other kernels, but not with other collectives, which use the same
- * links.
+ * file has the costs of Y and Z. Over Y, ranks sum the results of matmuls over a part of the features;
+ * nothing hides these sums. Over Z, ranks gather matrices and sum their gradients one layer ahead of the
+ * passes. These collectives overlap with matmuls and other kernels, but not with other collectives, which use
+ * the same links.
  */
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"

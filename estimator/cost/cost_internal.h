@@ -128,13 +128,13 @@ double p4d_cost__neighbour_seconds(const p4d_cost_rates *r, p4d_cost_ring ring, 
 
 /* Sizes of one micro-batch on a rank, in elements. */
 typedef struct p4d_cost_sizes {
-	double n;          /* tokens */
-	double residual;   /* the residual stream: n * hidden, sharded by tp with sequence parallelism */
-	double h, A, G, f; /* hidden divided by the Y of a tp-grid; columns of queries, keys and
-			    * feed-forward divided by tp. With latent attention A and G are the mean of a
-			    * key's and a value's */
-	double up;         /* columns of gate and up */
-	double scores;     /* attention scores, if attention is unfused */
+	double n;        /* tokens */
+	double residual; /* the residual stream: n * hidden, sharded by tp with sequence parallelism */
+	double h, A, G,
+	    f; /* hidden divided by the Y of a tp-grid; columns of queries, keys and feed-forward divided by
+		  tp. With latent attention A and G are the mean of the widths of a key and a value */
+	double up;     /* columns of gate and up */
+	double scores; /* attention scores, if attention is unfused */
 } p4d_cost_sizes;
 
 p4d_cost_sizes p4d_cost__sizes_of(const p4d_layout *layout);
@@ -258,8 +258,10 @@ void p4d_cost__add_part(p4d_cost_part *to, const p4d_cost_part *from, double tim
 
 void p4d_cost__embedding(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
-/* Final norm, logits, cross-entropy and their gradients, if one stage has all of these; and multi-token
- * prediction. */
+/*
+ * Final norm, logits, cross-entropy and their gradients, if one stage has all of these. Also multi-token
+ * prediction.
+ */
 void p4d_cost__head(const p4d_layout *layout, const p4d_cost_rates *r, p4d_cost_part *out);
 
 /*
@@ -366,8 +368,8 @@ double p4d_cost__muon_seconds(const p4d_layout *layout, const p4d_cost_rates *ra
 
 /*
  * A cache for one request, number of GPUs and kind of GPU. Passes of parts of the model are found by a key
- * (cost_parts.c). Of events that occur once per step, it keeps only the last result. Zero it before the first
- * use; it owns nothing.
+ * (cost_parts.c). Of the events that occur once per step, the cache has only the last result. Zero the cache
+ * before the first use. It owns no memory.
  */
 enum { P4D_COST_CACHE_BITS = 8, P4D_COST_CACHE_PLACES = 1 << P4D_COST_CACHE_BITS };
 struct p4d_cost_cache {
@@ -419,7 +421,7 @@ void p4d_cost__add_swaps(const p4d_layout *layout, const p4d_gpu *gpu, p4d_cost_
 
 /*
  * cost_dropped.c: the share of a stage's layers whose activations are swapped, and the bytes of one such
- * layer; all chunks have the same number of them. False: activations stay on the device.
+ * layer; all chunks have the same number of such layers. False: activations stay on the device.
  * p4d_cost__dropped_share: the share of layers whose activations are dropped instead.
  */
 typedef struct p4d_cost_swaps {

@@ -60,8 +60,8 @@ enum {
 }; /* values of `deferred` for these two matmuls */
 
 /*
- * Adds the matmuls of latent attention: down to the latent vectors (for this rank's tokens), up to its heads,
- * and the output's.
+ * Adds the matmuls of latent attention: down to the latent vectors (for this rank's tokens), from these up to
+ * the heads of this rank, and of the output.
  */
 static void latent_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			    p4d_cost_part *y)
@@ -91,7 +91,7 @@ static void attention_products(const p4d_layout *l, const p4d_cost_rates *r, con
 		add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Adds the matmuls of Mamba-2: before its scan, and the output's. */
+/* Adds the matmuls of Mamba-2: the one before the scan, and the one of the output. */
 static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 			   p4d_cost_part *y)
 {
@@ -103,7 +103,7 @@ static void state_products(const p4d_layout *l, const p4d_cost_rates *r, const p
 	add_products(l, r, all, sizeof(all) / sizeof(*all), y);
 }
 
-/* Adds the matmuls of a short convolution: one for gates and values, and the output's. */
+/* Adds the matmuls of a short convolution: one for gates and values, and one for the output. */
 static void convolution_products(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 				 p4d_cost_part *y)
 {

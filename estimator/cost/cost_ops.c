@@ -26,8 +26,8 @@
 
 /*
  * Grouped matmuls lose this share of the rounds of tiles, from SimuMax's table for B200 (108 matmuls of 128
- * to 9832 tokens each; median error 6.6 %). A quarter of the last tiles of one matmul overlaps with the next
- * one on other streams, but the host does not launch faster.
+ * to 9832 tokens each; median error 6.6 %). A quarter of the last tiles of a matmul overlaps with the next
+ * matmul, which runs on another stream. But the host does not launch them faster.
  */
 #define GROUPED_LOST 0.75
 #define GROUPED_LAUNCH_SECONDS 9e-6
@@ -128,9 +128,10 @@ static double last_rows(int sm, bool backward)
 
 /*
  * How much longer fused attention takes per score for heads below 128, the size that the rates are for. Its
- * matmuls shrink with the head, but its exponential does not: it takes as long as matmuls of this many more
- * columns at the peak (16 per clock and multiprocessor). FlashAttention 3 reaches about three quarters of the
- * rate with heads of 64. Larger heads gain nothing, because their tiles are smaller.
+ * matmuls shrink with the head, but its exponential does not (16 per clock and multiprocessor). The
+ * exponential takes as long as matmuls at the peak rate over a fixed number of additional columns.
+ * FlashAttention 3 reaches about three quarters of the rate with heads of 64. Larger heads gain nothing,
+ * because their tiles are smaller.
  */
 static double head_factor(int sm, double head_dim)
 {

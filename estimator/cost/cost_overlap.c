@@ -2,8 +2,8 @@
 /*
  * p4d-train's tensor parallelism with tp-comm-overlap. Tokens pass in two halves: the matmul of the first
  * half runs while the second half is gathered, and the matmul of the second half runs while the result of the
- * first is reduce-scattered. So half of each collective is exposed and, of the other half, the part that
- * takes longer than the concurrent matmul. In the backward pass, the input of a linear layer is gathered
+ * first is reduce-scattered. So half of each collective is exposed. The other half is exposed only as far as
+ * it takes longer than the concurrent matmul. In the backward pass, the input of a linear layer is gathered
  * during the gradients of the next linear layer, and its input gradient is reduce-scattered during its weight
  * gradient. Collectives take multiprocessors from matmuls.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The passes of layers, embedding and head. The search needs them for thousands of layouts, but only dozens
- * of these differ in the inputs of these passes, which do not depend on stages, chunks or the number of
- * micro-batches.
+ * The passes of layers, embedding and head. The search needs these passes for thousands of layouts. They do
+ * not depend on stages, chunks or the number of micro-batches, so only dozens of layouts have different
+ * passes.
  */
 #include "cost/cost_internal.h"
 #include "plan/parameters.h"

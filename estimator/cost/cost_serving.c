@@ -51,9 +51,12 @@ enum { KERNELS = 10, KERNELS_OF_EXPERTS = 4, KERNELS_OF_SHARED = 4, KERNELS_OF_L
 #define EXPERT_MOVES 6
 #define PERMUTED 0.67
 
-/* Share of the memory's peak rate that attention with one query reaches, because it reads keys block by
- * block; and bytes per logit that are read and written in sampling. */
+/*
+ * Share of the memory's peak rate that attention with one query reaches, because it reads keys block by
+ * block.
+ */
 #define CACHE_RATE 0.8
+/* Bytes per logit that sampling reads and writes. */
 #define LOGIT_BYTES 8
 
 /* A pass on one rank. tokens: tokens of one nano-batch. */

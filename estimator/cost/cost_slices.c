@@ -40,7 +40,8 @@ static double seconds_at(p4d_layout *one, const p4d_cost_rates *r, uint64_t begi
 
 /*
  * How many steps (p4d_layout_slice_step) a place has: the smallest divisor of `steps` with which there are at
- * most MOST_PLACES places, and at least one for each slice. At most twice the minimum; 0: none.
+ * most MOST_PLACES places, but at least one place for each slice. 0: there is no such divisor, or it is more
+ * than twice the smallest number of steps that a place must have.
  */
 static uint64_t steps_of_place(uint64_t steps, uint64_t slices)
 {

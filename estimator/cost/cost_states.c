@@ -42,8 +42,10 @@ double p4d_cost__scan_flops(const p4d_layout *l)
 	const scan_widths w = widths_of(l, 1);
 	const double chunk = (double)l->state.chunk, size = (double)l->state.size;
 
-	/* a delta net has scores of keys with keys and of queries with keys, which weight the keys and values
-	 * of each head; it also subtracts the states' prediction from their input */
+	/*
+	 * a delta net has scores of keys with keys, and of queries with keys. They weight the keys and values
+	 * of each head. It also subtracts the states' prediction from the input of the states
+	 */
 	if (memchr(l->pattern, 'G', l->pattern_length))
 		return chunk * (3 * w.heads * size + 2 * w.values) + 6 * size * w.values;
 	return chunk * w.groups + chunk * w.values + 4 * (double)l->state.size * w.values;
