@@ -10,11 +10,11 @@
  *
  * Source: the workspace of the plan that cuDNN 9.19.0 proposes first (heuristic mode A) for its pattern
  * graph: forward with the softmax statistics as output, backward with the two buffers below as caller-owned
- * tensors. tests/data/attention_workspace.csv holds answers for plans that were built to the end, for devices
- * described to cuDNN and not run on; an empty size is a refused graph. The formulas are exact for two queries
- * or more: of 6,158 answers, mostly for proposed plans that were not built, none is off by a byte. With one
- * query (decoding, not training) cuDNN may split the keys: up to 295 KiB more in forward were seen. Sizes
- * depend neither on the mask nor on the number of multiprocessors.
+ * tensors. tests/data/attention_workspace.csv has cuDNN's answers for plans that were built to the end. No
+ * device was needed: each was only described to cuDNN. An empty size means that cuDNN refused the graph. The
+ * formulas are exact for two queries or more: of 6,158 answers, mostly for proposed plans that were not
+ * built, none is off by a byte. With one query (decoding, not training) cuDNN may split the keys: the forward
+ * pass then needed up to 295 KiB more. Sizes depend neither on the mask nor on the number of multiprocessors.
  *
  * Let align round up to 128 and
  *
@@ -31,8 +31,9 @@
  * backward pass a larger one. p4d's own kernels then compute both directions, and need no workspace.
  *
  * full: bytes of bf16 dK and dV of every query head, before they are summed over the query heads of a group.
- * own: bytes of a second fp32 dQ. Where own occurs, cuDNN also plans a graph whose dQ accumulator is virtual,
- * with the same workspace; on sm 90 and 100 it then takes sm 80's workspace and head sizes.
+ * own: bytes of a second fp32 dQ. If the formula contains own, cuDNN also plans a graph whose dQ accumulator
+ * is virtual, with the same workspace. On sm 90 and 100 a graph with a virtual accumulator has sm 80's
+ * workspace and head sizes.
  */
 typedef struct p4d_attention_bytes {
 	uint64_t forward_workspace;
@@ -104,8 +105,9 @@ p4d_attention_workspaces p4d_attention_workspace_of(int sm, const p4d_attention_
  * call, with all queries and keys. In a ring there are three kinds: with the rank's own keys; with the first
  * half of an earlier rank's keys; with a later rank's keys, for the second half of the queries. gathered: one
  * call per half of the queries, with all keys up to the end of that half. documents: as in
- * p4d_attention_call, 0 with cp; there are then calls with them and without. The plan's rows
- * attention.forward_workspace and attention.backward_workspace are the maxima of these over all ranks.
+ * p4d_attention_call; 0 with cp. If it is not 0, there are calls with documents and calls without. The plan's
+ * rows attention.forward_workspace and attention.backward_workspace are the maxima of these calls over all
+ * ranks.
  */
 typedef struct p4d_attention_split {
 	uint64_t batch, heads, kv_heads, head_dim, seq_len, cp, documents;

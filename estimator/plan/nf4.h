@@ -8,8 +8,8 @@
  * Frozen weights of linear layers in 4 bits, as bitsandbytes stores them: nf4 with double quantization (arXiv
  * 2305.14314). The elements of a tensor, row by row, form blocks with one scale each. A scale minus the mean
  * of all scales is stored as an 8-bit code, and a group of scales shares an fp32 scale. Blocks and groups are
- * those of the whole tensor, so that all layouts compute with the same numbers. A rank with a part of the
- * rows or columns has the codes of its own blocks, and the scales of all groups.
+ * formed of the whole tensor, not of a rank's part, so that all layouts compute with the same numbers. A rank
+ * with a part of the rows or columns has the codes of its own blocks, and the scales of all groups.
  *
  * Memory layout: the scales of groups, followed by the mean; codes of the blocks' scales; codes of the
  * elements, two per byte, the first in the upper half. Each of these begins at a multiple of

@@ -78,8 +78,10 @@ unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
 unsigned p4d_offload_staged_bytes(const p4d_layout *layout);
 unsigned p4d_offload_staged_states(const p4d_layout *layout);
 
-/* Whether an update needs the old parameters: they are their own master weights, or some of them keep
- * their values. */
+/*
+ * Whether an update needs the old parameters: because they are their own master weights, or because the
+ * update leaves some of them unchanged.
+ */
 bool p4d_offload_reads_parameters(const p4d_layout *layout);
 
 /* Number of layers in the window of a stage. */

@@ -135,10 +135,10 @@ static inline bool p4d_cuts_segments(const p4d_layout *layout)
 }
 
 /*
- * A segment is what p4d-train gathers, reduces and optimizes as one. On GPUs, where these overlap with
- * passes, it is a layer (a chunk's first one with the start of the model, its last one with the end); on CPUs
- * it is the chunk. If p4d_cuts_segments, it is a layer everywhere, and each table of the vocabulary is its
- * own segment.
+ * A segment is a set of parameters that p4d-train gathers, reduces and optimizes together. On GPUs, where
+ * gathers and reductions overlap with passes, a segment is a layer (a chunk's first one with the start of the
+ * model, its last one with the end); on CPUs it is the chunk. If p4d_cuts_segments, it is a layer everywhere,
+ * and each table of the vocabulary is its own segment.
  */
 static inline uint64_t p4d_chunk_segments(const p4d_layout *layout, uint32_t stage)
 {

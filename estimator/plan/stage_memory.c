@@ -13,9 +13,9 @@
  * for the GPU at its start, which needs more. That was not measured yet (tests/gpu/run prints it). */
 #define CONTEXT_BYTES ((uint64_t)1 << 29)
 /*
- * Host memory of a rank in addition to its tensors. With cpu, 6 to 36 MiB were measured, mostly OpenBLAS's; a
- * node with many ranks also has shared memory. With cuda (program, driver, pinned pools) the number is an
- * estimate.
+ * Host memory of a rank in addition to its tensors. With --device cpu, 6 to 36 MiB were measured, most of it
+ * memory of OpenBLAS. A node with many ranks also needs shared memory. With --device cuda the number is an
+ * estimate for program, driver and pinned pools.
  */
 #define CUDA_PROCESS_BYTES ((p4d_wide)2 << 30)
 #define CPU_PROCESS_BYTES ((p4d_wide)96 << 20)
@@ -35,8 +35,10 @@ uint64_t p4d_memory_communicator_bytes(uint64_t ranks)
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *l, uint32_t stage)
 {
 	(void)stage;
-	/* experts have three more communicators: over ep; over ep and etp, which exchanges counts; and over
-	 * their replicas */
+	/*
+	 * experts have three more communicators: one over ep; one over ep and etp, to exchange numbers of
+	 * tokens; and one over the replicas of the experts
+	 */
 	const uint64_t experts = l->experts ? p4d_memory_communicator_bytes(l->ep) +
 						  p4d_memory_communicator_bytes(l->ep * l->etp) +
 						  p4d_memory_communicator_bytes(l->expert_dp)
