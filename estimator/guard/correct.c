@@ -262,8 +262,8 @@ void p4d_guard__limit_nodes(const p4d_guard_work *g, p4d_error *err)
 }
 
 /*
- * Suggests the smallest GPU or MIG instance that is enough, larger than the job's, and in the job's
- * partitions. -1: there is none.
+ * Suggests the smallest GPU or MIG instance with which the job fits. It must be larger than the job's GPU,
+ * and in the job's partitions. -1: there is none.
  */
 static int correct_by_gpu(p4d_guard_work *g, const p4d_request *asked, p4d_geometry then, p4d_error *err)
 {

@@ -57,9 +57,9 @@ typedef struct p4d_verdict {
 	p4d_serving serving;     /* for an inference job; max_model_len 0: there is no such job, or p4d did
 				  * not judge it */
 	bool starts;             /* the inference engine starts */
-	unsigned tasks;          /* tasks of an array that p4d compared, if its tasks differ; 1: fewer than
-				  * all; 0: tasks do not differ */
-	uint32_t task;           /* the worst of these tasks, which the verdict is about */
+	unsigned tasks; /* tasks of an array that p4d compared, if its tasks differ; 1: p4d compared fewer
+			   than all; 0: the tasks do not differ */
+	uint32_t task;  /* the worst of these tasks, which the verdict is about */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];
 	char plan[P4D_PLAN_MAX]; /* the plan line to export or approve; "" when there is none */
@@ -135,8 +135,9 @@ const char *p4d_way_text(const p4d_way *way, const char *prefix, char *buf, size
  * For a job that fits in no layout: lists ways out without more GPUs. Each of them alone is enough:
  * "--partition=b200 (b200-180gb), --p4d-offload=optimizer, LoRA (--p4d-finetune=lora, 24.0 GiB), shorter
  * sequences (--p4d-seq-len=4096)"; "": there is none. *best gets the ways that a fix may use and that do not
- * change what is trained. If p4d read the job's script, these are only arguments of its program. job: NULL
- * for the command, whose options have another prefix. Spends the budget of the space.
+ * change what is trained. If p4d read the job's script, *best has only ways for which the script's program
+ * has arguments. job: NULL for the command, whose options have another prefix. The function uses the budget
+ * of the space.
  */
 const char *p4d_guard_ways_out(const p4d_site *site, const p4d_job *job, const p4d_request *asked,
 			       const p4d_search_space *space, const char *prefix, p4d_way best[P4D_WAYS],

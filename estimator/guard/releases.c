@@ -89,7 +89,7 @@ static bool is_before_flash(const question *q)
 
 /*
  * Whether Transformer Engine has only unfused attention: on GPUs before Ampere it uses neither flash-attn nor
- * cuDNN (utils.py, get_attention_backend); with context parallelism it cannot run.
+ * cuDNN (utils.py, get_attention_backend). Unfused attention cannot run with context parallelism.
  */
 static bool has_unfused_alone(const question *q)
 {

@@ -113,8 +113,8 @@ typedef struct mended {
 	const p4d_reading *reading;
 	const p4d_request *asked, *candidate;
 	const p4d_layout *layout;       /* layout of the candidate */
-	const argument_list *old, *new; /* arguments of the old and the new layout; empty if the program's
-					   arguments are not the framework's */
+	const argument_list *old, *new; /* arguments of the old and the new layout; empty if the program does
+					   not take the framework's arguments */
 	uint64_t micro_batches;         /* micro-batches of the requested layout; 0: none */
 	bool accumulates;               /* only another number of micro-batches keeps the global batch */
 	bool unread;         /* p4d could not read the added words, or does not know the program's words */

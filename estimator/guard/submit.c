@@ -226,7 +226,8 @@ static void put_fitting(const p4d_request *typed, const p4d_request *without, co
 
 /*
  * Refuses a job whose typed options do not reach the program (*err). If the job does not fit with the
- * script's own values either, the fix makes these fit, and keeps the typed options that agree with it.
+ * script's own values either, the fix changes these values so that the job fits. It keeps the typed options
+ * that agree with the fix.
  */
 static void refuse_contradiction(const p4d_site *site, const p4d_job *job, p4d_cluster_source source,
 				 void *context, const p4d_request *typed, const p4d_request *without,

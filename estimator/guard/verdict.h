@@ -137,8 +137,10 @@ void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d
 void p4d_guard__say_releases_of_pairs(const p4d_job *job, const p4d_request *request,
 				      uint32_t published_batch, p4d_verdict *verdict);
 
-/* Whether the job requests less host memory than offloaded tensors need, so that its cgroup would kill it.
- * host_bytes: the requested memory of a node; 0: unknown. */
+/*
+ * Whether the job requests less host memory than offloaded tensors need, so that Slurm's cgroup would kill
+ * it. host_bytes: the requested memory of a node; 0: unknown.
+ */
 bool p4d_guard__is_killed(const p4d_job *job, uint64_t host_bytes, const p4d_estimate *estimate);
 
 /* Errors: HOST_MEMORY, if the ranks of a node need more host memory than the job gets. */

@@ -13,7 +13,7 @@
  *   fields = field { "," field }
  *   field  = NEED "of" CAPACITY "GiB" | NEED "GiB" | NAME "=" VALUE
  *
- * A value has no blank, comma or control character: those are written as %xx. A reader skips names that it
+ * A value has no blank, comma or control character: these are written as %xx. A reader skips names that it
  * does not know. Words of earlier releases have fewer fields.
  */
 struct p4d_verdict_record {
