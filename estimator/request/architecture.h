@@ -199,8 +199,8 @@ static inline const p4d_architecture *p4d_architecture_of(const p4d_request *req
 void p4d_architecture_defaults(p4d_request *request);
 
 /*
- * The difference to a decoder in which each block has a norm before it, as p4d-train and Megatron-LM build
- * it: "norms before and after each block"; NULL: no difference.
+ * The first difference to the decoder that p4d-train and Megatron-LM build, in which each block has a norm
+ * before it: "norms before and after each block"; NULL: no difference.
  */
 const char *p4d_architecture_difference(const p4d_request *request);
 

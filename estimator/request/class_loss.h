@@ -6,8 +6,8 @@
 #include "request/request.h"
 
 /*
- * Models of several parts are classes of the transformers library with a forward function of their own. Some
- * releases compute the loss there, with other memory than loss_utils.py's.
+ * Models of several parts are classes of the transformers library with their own forward functions. In some
+ * releases such a function computes the loss, and needs other memory than the functions of loss_utils.py.
  */
 typedef struct p4d_class_loss {
 	const char *class_name;

@@ -39,9 +39,9 @@ void p4d_request_follow(p4d_request *request);
 /*
  * The default of global-batch: published_batch, or P4D_TOKENS_PER_STEP if that is 0, but at least one
  * sequence per rank. On the host it is one sequence per rank. It depends on the world and the sequence length
- * and not on the layout, so that layouts are comparable. It is rounded to a multiple of the world, or of the
- * ranks that have a sequence if the published batch has fewer sequences than ranks. If the micro-batch or the
- * data-parallel size does not divide it, it is raised.
+ * and not on the layout, so that layouts are comparable. It is rounded to a multiple of the world. If the
+ * published batch has fewer sequences than ranks, it is rounded to a multiple of the ranks that have a
+ * sequence. If the micro-batch or the data-parallel size does not divide it, it is raised.
  *
  * For frameworks with a rank_batch, the default is rank_batch sequences per rank, or the requested
  * micro-batch: by default they do not accumulate gradients.
@@ -51,6 +51,8 @@ void p4d_request_follow(p4d_request *request);
 void p4d_request_default_batch(p4d_request *request, uint32_t published_batch, uint64_t world,
 			       uint64_t replicas);
 
-/* The batch of a complete request and where it comes from: "512 (assumed: 4.2M tokens a step; --global-batch
- * sets it)". prefix: that of options. */
+/*
+ * The batch of a complete request, and the reason for it: "512 (assumed: 4.2M tokens a step; --global-batch
+ * sets it)". prefix: the prefix of options.
+ */
 const char *p4d_defaults_batch_text(const p4d_request *request, const char *prefix, char *buf, size_t size);

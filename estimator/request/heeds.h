@@ -66,7 +66,10 @@ const p4d_heeds_reason *p4d_heeds__reason_of(unsigned framework, p4d_option opti
 /* Whether the option has an effect in the framework with the request's modules. */
 bool p4d_heeds(const p4d_request *request, int framework, p4d_option option);
 
-/* What the framework does instead; NULL: the option has an effect, or heeds.c has no reason. */
+/*
+ * What the framework does instead of an option. NULL: the option has an effect, or heeds.c has no reason for
+ * it.
+ */
 const p4d_heeds_reason *p4d_heeds_instead(const p4d_request *request, int framework, p4d_option option);
 
 /*

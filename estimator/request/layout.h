@@ -367,8 +367,11 @@ bool p4d_layout_grid_is_open(const p4d_request *request);
 /* Whether a grid divides the model's matrices and the micro-batch. */
 bool p4d_layout_grid_works(const p4d_layout *layout, p4d_tp_grid grid);
 
-/* Adds a fix to *err: a grid of `ranks` ranks. Of the grids that work and are linked, the one with the
- * largest X; if there is none, a grid of the largest number of ranks that works. Returns -1. */
+/*
+ * Adds a fix to *err: a grid of `ranks` ranks. It is the grid with the largest X among those that work and
+ * stay on NVLink. If there is none, it is a grid of the largest number of ranks with which a grid works.
+ * Returns -1.
+ */
 int p4d_layout_fix_grid(const p4d_layout *layout, uint64_t ranks, p4d_error *err);
 
 /* Sequences of a micro-batch on a rank, and hidden features. */

@@ -44,8 +44,8 @@ static double log_factorial(uint64_t n)
 
 /*
  * The probability that at least one of a token's experts (chosen without replacement) is among `mine` of all
- * experts. The result is the same with the roles exchanged, so the loop runs over the smaller number; numbers
- * beyond any real model are treated in one step.
+ * experts. The result is the same if the chosen experts and `mine` exchange their roles, so the loop runs
+ * over the smaller number. Numbers beyond those of any real model are treated in one step.
  */
 static double has_one_of(const p4d_layout *l, uint64_t mine)
 {
