@@ -82,8 +82,8 @@ static void squeeze(const char *name, size_t length, char *key, size_t size)
 }
 
 /*
- * How well a preset's aliases fit. An unreadable preset fits no name; it causes an error only if it is
- * requested by its own name.
+ * How well a preset's aliases fit. An unreadable preset fits no name. It causes an error only if the user
+ * requests it by its own name.
  */
 static int aliases_fit(const listing *list, int i, const p4d_hub_name *name, int64_t *max_seq_len)
 {
