@@ -83,9 +83,9 @@ size_t p4d_search_run(const p4d_request *request, const p4d_search_space *space,
 
 /*
  * The layout that p4d chooses for a job: the best one below `safe`, otherwise the best one below the limit,
- * so that p4d avoids layouts that it would then warn about. A layout above `safe` is still preferred to one
- * that shards more than the optimizer states. Returns whether there is a layout. counts: as above, of the
- * second search if there are two.
+ * so that p4d avoids layouts that it would then warn about. But p4d prefers a layout above `safe` to a layout
+ * that shards more than the optimizer states. Returns whether there is a layout. counts: those of
+ * p4d_search_run; of the second search, if there are two.
  */
 bool p4d_search_preferred(const p4d_request *request, const p4d_search_space *space, p4d_candidate *found,
 			  p4d_search_counts *counts);

@@ -223,8 +223,9 @@ static void try_shape(p4d_search_enumeration *w, uint64_t pp, int schedule, uint
 
 /*
  * Tries interleaved chunks where embedding and loss count as one layer each; Megatron-LM then takes one layer
- * less in the first and the last chunk. Tried if the pipeline does not divide the layers alone. More chunks
- * idle less but gain less and less, so only the largest number up to MOST_CHUNKS is tried.
+ * less in the first and the last chunk. This is tried if pp does not divide the number of layers. With more
+ * chunks a stage idles less, but each additional chunk gains less, so only the largest number up to
+ * MOST_CHUNKS is tried.
  */
 static void try_counted_ends(p4d_search_enumeration *w, uint64_t pp, int schedule)
 {

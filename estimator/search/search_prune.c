@@ -63,9 +63,9 @@ static p4d_cost_least work_out_floor(p4d_search_enumeration *w, p4d_search_sprea
 /*
  * A lower bound for the step time of layouts with the trial's tp and cp, this distribution of experts, this
  * recompute, micro-batches up to this one, and this many stages, one of which has the head. Needs no layout.
- * Results are cached, since schedules and numbers of chunks ask for the same bound again. Exceptions are
- * distributions of experts, which are too many for the key, and layouts that recompute in blocks or exchange
- * heads, which depend on more values.
+ * Results are cached, since schedules and numbers of chunks ask for the same bound again. Results are not
+ * cached for models with experts, because the key has no room for the distribution of experts. They are also
+ * not cached for layouts that recompute in blocks or exchange heads, because these depend on more values.
  */
 static p4d_cost_least floor_of(p4d_search_enumeration *w, p4d_search_spread at, int recompute,
 			       uint64_t micro_batch, uint64_t stages)

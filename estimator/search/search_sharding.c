@@ -20,7 +20,8 @@ enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
 /*
  * Whether the search may choose the sharding: the user must have named p4d-train, the only program that can
- * do it, and no option that p4d-train refuses with it, whatever the degrees.
+ * shard more. The user must not have set an option that p4d-train refuses with more sharding, whatever the
+ * degrees.
  */
 static bool is_open(const p4d_search_enumeration *w)
 {
