@@ -84,8 +84,8 @@ static uint64_t count_instructions(const p4d_schedule *s, uint32_t stage)
 typedef struct neighbours {
 	uint16_t below, above; /* stages with the position before and after */
 	bool first, last;      /* there is no position before; there is none after */
-	bool tells, told; /* whether this position sends a gradient to the one before; whether it receives one
-			     from the one after */
+	bool tells, told;      /* whether this position sends a gradient to the previous position; whether it
+				  receives one from the next position */
 } neighbours;
 
 /* State of compiling one stage. */

@@ -9,11 +9,11 @@
  */
 typedef struct p4d_slot_pool {
 	uint32_t size, queues;
-	uint32_t hint;        /* no word of free[] before this one has a free slot */
-	uint64_t *free;       /* a bit per slot */
-	uint32_t *ring;       /* size entries per queue: slots in the order in which they were taken */
-	uint32_t *head;       /* per queue: index of the oldest slot that is not yet freed, of the next
-			       * one to look at, and of the end */
+	uint32_t hint;  /* no word of free[] before this one has a free slot */
+	uint64_t *free; /* a bit per slot */
+	uint32_t *ring; /* size entries per queue: slots in the order in which they were taken */
+	uint32_t *head; /* per queue: indices of the oldest slot that is not yet freed, of the next slot to
+			   look at, and of the end */
 	uint64_t capacity[3]; /* allocated elements of the three arrays */
 } p4d_slot_pool;
 
