@@ -19,11 +19,13 @@
 typedef struct p4d_durations {
 	const double *forward, *backward_input, *backward_weight; /* BACKWARD takes backward_input plus
 								   * backward_weight */
-	/* Additional seconds of a forward or backward pass without a pass of the other direction next to it,
-	 * which would hide its exchange of tokens. They count as idle. If given, the two passes of a pair in
-	 * a crosswise schedule start when both have their data, and end at the same time, with the weight
-	 * gradient if that follows at once. Same index; NULL: 0 everywhere. Not for
-	 * schedules in phases, where no pass has a partner. */
+	/*
+	 * Additional seconds of a forward or backward pass if no pass of the other direction runs next to it
+	 * and hides its exchange of tokens. These seconds count as idle. If given, the two passes of a pair
+	 * in a crosswise schedule start when both have their data, and end at the same time, with the weight
+	 * gradient if that follows at once. Same index; NULL: 0 everywhere. Not for schedules in phases,
+	 * where no pass has a partner.
+	 */
 	const double *alone;
 	double send; /* a transfer to the next position if that is on another stage; overlaps with passes */
 	double recv; /* the exposed part of a transfer, on the receiver; counts as busy */

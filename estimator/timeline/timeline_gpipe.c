@@ -6,10 +6,10 @@
 #include "timeline/timeline_graph.h"
 
 /*
- * The time at which the forward passes of a stage are done. m passes go through the stages up to it, one
- * after the other. They start at `begin` on the first of these stages. They have left the last stage when the
- * first pass has gone through and the slowest stage has run the other m-1. The last stage is done at the
- * maximum of these paths over all first stages.
+ * The time at which the forward passes of a stage are done. m passes go one after the other through all
+ * stages up to this one. For each of these stages there is a lower bound: the first pass starts when the
+ * stage has gathered its parameters, goes through the stages from there on, and then the slowest of them runs
+ * the other m-1 passes. The result is the maximum of these bounds.
  */
 static double forward_end(const p4d_schedule *s, double send, const double *cost, uint32_t stage)
 {

@@ -258,8 +258,10 @@ static bool is_same(const p4d_timeline_graph *graph, const p4d_schedule *b, bool
 	       p4d_schedule_slices(a) == p4d_schedule_slices(b) && a->local == b->local;
 }
 
-/* Subtracts the work of this many runs through a graph from the budget: one unit for two simulated nodes,
- * several for two nodes that are built. */
+/*
+ * Subtracts the work of this many runs through a graph from the budget: one unit for two simulated nodes, and
+ * TO_BUILD units for two nodes that are built.
+ */
 static int take(p4d_timeline_work *work, const p4d_schedule *s, uint64_t times, p4d_error *err)
 {
 	const uint64_t nodes = p4d_timeline_graph__nodes(s), units = times * nodes / 2;
