@@ -32,7 +32,7 @@ typedef struct p4d_tape_writer {
 	bool keeps_frozen;   /* matmuls keep their input even if their weight is not trained */
 	uint64_t prefetched; /* bytes of parameters that are gathered before the head's backward pass */
 	uint64_t returned;   /* bytes of a layer's results in addition to the residual stream; the model keeps
-				the last layer's */
+				these results of the last layer */
 	bool masked;         /* attention has a mask, which no flash kernel takes */
 	unsigned kind;       /* kind of the layer that is being written: p4d_transformers__kind_of */
 	bool gathers;        /* result of p4d_transformers__gathers_experts for this layout */

@@ -7,7 +7,7 @@
 /*
  * Simulates the memory that PyTorch holds while autograd runs a module. A tape has the module's operations in
  * the order of the forward pass. It is simulated forward and backward, with the lifetimes that Python and
- * autograd give to tensors. Bytes are relative to what exists before.
+ * autograd give to tensors. Bytes are counted relative to the memory before the pass.
  *
  * Sources: torch/csrc/autograd/engine.cpp (nodes run in reverse order, and the inputs of an operation are
  * released before gradients are summed), input_buffer.cpp (a sum is in place if nobody else refers to the
@@ -102,8 +102,8 @@ typedef struct p4d_tape_pass {
 /*
  * Simulates a forward pass. save: tensors are saved for a backward pass; otherwise results are freed when
  * Python drops them. again: recomputation by activation checkpointing, which stops after the last operation
- * that saves a tensor. The input exists before, and is freed at the end if no operation saves it (keep_input:
- * the caller frees it).
+ * that saves a tensor. The input exists before the pass. It is freed at the end if no operation saves it,
+ * unless keep_input is set: then the caller frees it.
  */
 p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
@@ -129,7 +129,8 @@ enum { P4D_TAPE_WAYS = 3 };
 /*
  * Simulates a backward pass, from a gradient of the last result (whose bytes exist before) to the gradient of
  * the input, with the tensors that p4d_tape_forward saved. keep_input: the input is freed at the end, not
- * after the last operation that saved it. `ways` ways to treat gradients of parameters give one result each.
+ * after the last operation that saved it. way[i] says how gradients of parameters are treated for the result
+ * pass[i]; there are `ways` of both.
  *
  * again: the pass that recomputes what was not saved; NULL: nothing is recomputed. PyTorch's checkpoint
  * starts that pass when the first operation asks for a saved tensor (torch/utils/checkpoint.py, unpack_hook).
