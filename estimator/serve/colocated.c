@@ -197,8 +197,8 @@ static bool fits(const p4d_colocated *c, double limit)
 }
 
 /*
- * The share of the GPU, in percent and in steps, that the other models leave for the engine; 0: it has no
- * room for a sequence.
+ * The largest share of the GPU that the other models leave for the engine, in percent, a multiple of
+ * STEP_PERCENT. 0: the engine would have no room for a sequence.
  */
 static uint64_t percent_left(const p4d_colocated *c, double limit)
 {

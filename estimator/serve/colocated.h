@@ -50,9 +50,9 @@ typedef struct p4d_colocated {
 
 /*
  * Sets the defaults of --workload rl and preference, in a request whose model is known, on `world` GPUs: a
- * colocated engine that sleeps, a reference, and one micro-batch per rank (in a pipeline, one per stage).
- * With more micro-batches, FSDP as accelerate runs it (TRL) sums unsharded gradients; verl reduces gradients
- * after each micro-batch.
+ * colocated engine that sleeps, a reference, and one micro-batch per rank (in a pipeline, one per stage). The
+ * default is one micro-batch because of memory: with more micro-batches, FSDP as accelerate runs it (TRL)
+ * sums unsharded gradients. verl reduces gradients after each micro-batch.
  */
 void p4d_colocated_complete(p4d_request *request, uint64_t world);
 

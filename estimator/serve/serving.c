@@ -159,8 +159,8 @@ static p4d_wide weights_of(const p4d_layout *l, int stored, uint64_t layers)
 }
 
 /*
- * Elements of the experts' workspace for these tokens, which vLLM keeps: the larger of the gate and up
- * projections and the output, and the activation between them (vLLM's fused_moe).
+ * Elements of the experts' workspace for these tokens, which vLLM keeps: the larger of two tensors (gate and
+ * up projections; output), and the activation between them (vLLM's fused_moe).
  */
 static p4d_wide workspace_of(const p4d_layout *l, uint64_t tokens)
 {
@@ -191,7 +191,7 @@ static p4d_wide profile_of(const p4d_layout *l, uint64_t tokens, uint64_t sequen
 
 /*
  * Bytes of the buffers of vLLM's runner: how often each token occurred (32 bits), whether the prompt contains
- * it (one bit), and which tokens are allowed. And the experts' workspace.
+ * it (one bit), which tokens are allowed, and the workspace of the experts.
  */
 static p4d_wide buffers_of(const p4d_layout *l, uint64_t tokens, uint64_t sequences)
 {
