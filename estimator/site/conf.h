@@ -12,10 +12,10 @@
 /*
  * p4d.conf as sections, keys and values with their line numbers; site_load.c interprets them.
  *
- * The grammar is a subset of libconfuse's. p4d does not use that library. It accepts files that p4d must not
- * accept (truncated inside a section, a repeated key, environment variables, include()), keeps no line
- * numbers, and needs a lock in slurmctld because its scanner has global state. It also took a seventh of
- * p4d's time in sbatch.
+ * The grammar is a subset of the grammar of libconfuse. p4d does not use that library, for these reasons. It
+ * accepts files that p4d must not accept (truncated inside a section, a repeated key, environment variables,
+ * include()), keeps no line numbers, and needs a lock in slurmctld because its scanner has global state. It
+ * also took a seventh of p4d's time in sbatch.
  */
 
 typedef enum p4d_conf_section_kind {

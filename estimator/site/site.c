@@ -270,8 +270,8 @@ typedef struct common {
 } common;
 
 /*
- * Finds the section of the job's account or, if it has none, of the nearest account above it; and whether any
- * of these accounts is exempt.
+ * Finds the section of the job's account. If the account has no section, takes the section of the nearest
+ * account above it. Also finds out whether any of these accounts is exempt.
  */
 static void find_account(const p4d_site *site, common *c)
 {
