@@ -54,8 +54,8 @@ static void add_features(p4d_partition_facts *row, const char *features)
 }
 
 /*
- * Copies the next entry of a list and moves *at behind it. False at the end. Commas in parentheses do not end
- * an entry.
+ * Copies the next entry of a list and moves *at past it. Returns false at the end. Commas in parentheses do
+ * not end an entry.
  */
 static bool next_entry(const char **at, char *entry, size_t size)
 {

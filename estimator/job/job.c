@@ -84,7 +84,10 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 	if (p4d_job_check_limits(job, NULL) < 0 || p4d_job_wants_gpus(job) ||
 	    p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
 		return true;
-	/* the job gets whole nodes if one of its partitions gives them, because Slurm may choose that one */
+	/*
+	 * the job gets whole nodes if one of its partitions gives whole nodes, because Slurm may choose that
+	 * partition
+	 */
 	for (size_t i = 0; i < p.all.count; i++)
 		if (p4d_job__gives_whole_nodes(&p, &p.all.at[i]))
 			return true;
@@ -168,8 +171,9 @@ static uint64_t node_memory(p4d_job_placement *p)
 }
 
 /*
- * CPUs of a node that the job certainly gets; cores are not shared. 0: unknown. --mincpus counts if the job
- * does not give its tasks; otherwise it may only select nodes.
+ * CPUs of a node that the job certainly gets; jobs do not share cores. 0: unknown. --mincpus counts if the
+ * job does not give its tasks. Otherwise --mincpus may only select nodes, and the job need not get these
+ * CPUs.
  */
 static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_facts *row, bool whole)
 {
@@ -194,8 +198,8 @@ static uint64_t cpus_of_node(const p4d_job_placement *p, const p4d_partition_fac
 }
 
 /*
- * Memory on a node of one partition with this much memory per CPU; per_cpu 0: the partition's default. 0: all
- * memory, or unknown.
+ * Memory on a node of one partition with this much memory per CPU; per_cpu 0: the partition's default.
+ * Returns 0 if the job gets all memory, or if the memory is unknown.
  */
 static uint64_t memory_of(p4d_job_placement *p, const p4d_job_candidate *one, const p4d_partition_facts *row,
 			  uint64_t per_cpu)

@@ -33,8 +33,11 @@ typedef struct p4d_job_script {
 	/* Called for a command "sbatch" that the script runs, with its arguments. NULL: p4d ignores such
 	 * commands. */
 	void (*submits)(void *context, p4d_shell *shell, const p4d_value *words, size_t count);
-	/* For a job that another script submits: the value of a variable, and the content of a file, as that
-	 * script sets them for this job. NULL: no other script submits it. */
+	/*
+	 * A job that another script submits may use variables and files that this script sets. `inherited`
+	 * returns the value of such a variable, and `left` the content of such a file. NULL: no other script
+	 * submits the job.
+	 */
 	const char *(*inherited)(void *context, const char *name);
 	const char *(*left)(void *context, const char *path, size_t *length);
 	/* The value of a variable that only the running job knows. p4d_shell_later: the value is unknown.
