@@ -121,7 +121,7 @@ void p4d_gpus_free(p4d_gpus *gpus);
 
 /*
  * The lowest compute capability (80 for 8.0) whose matrix units support the precision or FP8 recipe (by its
- * name in request/fp8.h). 0: this GPU supports it, or p4d does not know.
+ * name in request/fp8.h). 0: this GPU supports it, or p4d does not know whether it does.
  */
 int p4d_gpu_lacks(const p4d_gpu *gpu, const char *precision);
 
