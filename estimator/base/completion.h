@@ -19,8 +19,8 @@ p4d_completed p4d_completed_of(const p4d_option_info *info, const char *prefix, 
 bool p4d_completed_is_path(const char *argument);
 
 /*
- * bash: prints the option as a word of a list, and a line of a `case` that prints its values (nothing if it
- * has none).
+ * bash: p4d_completed_word prints the option as a word of a list. p4d_completed_case prints a line of a
+ * `case` that prints the option's values, or nothing if the option has no values.
  */
 void p4d_completed_word(const p4d_completed *option);
 void p4d_completed_case(const p4d_completed *option);

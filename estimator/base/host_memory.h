@@ -7,8 +7,8 @@
 
 /*
  * Bytes of host memory that this job's processes may use: the minimum of the machine's memory and the limits
- * of the cgroups that contain this process. (cgroup versions 1 and 2; Slurm makes a cgroup for each job and
- * step.) root: "" for the machine, a directory in tests. Errors: IO if even the machine's memory is unknown.
+ * of the cgroups that contain this process (cgroup versions 1 and 2). Slurm makes a cgroup for each job and
+ * step. root: "" for the machine, a directory in tests. Errors: IO if even the machine's memory is unknown.
  */
 int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
 
