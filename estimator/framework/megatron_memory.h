@@ -103,13 +103,12 @@ p4d_megatron_widths p4d_megatron__widths(const p4d_layout *layout);
 /* Adds the rows of what the layers of a stage save (megatron_layer.c), and fills `again` and `further`. */
 void p4d_megatron__layers(p4d_rows *rows, const p4d_megatron_again *again, p4d_megatron_sizes *sizes);
 
-/*
- * For hybrid models. In this order, the functions add the row of one tensor that `blocks` blocks save, the
- * rows of all tensors that attention blocks save, and the rows of all tensors that experts save.
- */
+/* For hybrid models: adds the row of one tensor that `blocks` blocks save. */
 void p4d_megatron__keep_blocks(p4d_rows *rows, const char *name, const char *shard, p4d_dtype dtype,
 			       uint64_t blocks, p4d_wide elements);
+/* Adds the rows of all tensors that attention blocks save. */
 void p4d_megatron__keep_attention(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t blocks);
+/* Adds the rows of all tensors that experts save. */
 void p4d_megatron__keep_experts(p4d_rows *rows, const p4d_megatron_sizes *sizes, uint64_t layers);
 
 /* What the experts of one layer save, without the router. */
@@ -164,11 +163,12 @@ p4d_wide p4d_megatron__unfused_backward(const p4d_rows *rows, const p4d_megatron
 
 /* The data loader's attention mask (megatron_mask.c). Call it after the slots have their rows. */
 void p4d_megatron__mask(p4d_rows *rows, const p4d_megatron_again *again, const p4d_megatron_sizes *sizes);
-/*
- * Bytes that the slots hold for one micro-batch (p4d_megatron__slot_bytes). p4d_megatron__inputs_held: number
- * of hidden states, each of this rank's tokens, that the schedule keeps in addition (megatron_passes.c).
- */
+/* Bytes that the slots hold for one micro-batch. */
 p4d_wide p4d_megatron__slot_bytes(const p4d_rows *rows, const p4d_megatron_sizes *sizes);
+/*
+ * Number of hidden states, each of this rank's tokens, that the schedule keeps in addition
+ * (megatron_passes.c).
+ */
 uint64_t p4d_megatron__inputs_held(const p4d_rows *rows);
 
 /* Adds a row of `elements` elements at one live point; adds none if elements is 0. */

@@ -36,8 +36,8 @@ uint64_t p4d_megatron__inputs_held(const p4d_rows *rows)
 }
 
 /*
- * Elements that a layer's backward pass needs at its peak. If layers, or only those with experts, are
- * recomputed, their forward pass is a part of the backward pass.
+ * Elements that a layer's backward pass needs at its peak. If layers are recomputed, or only layers with
+ * experts are, the backward pass also contains their forward pass.
  */
 static p4d_wide widest_of_layer(const p4d_rows *rows, const p4d_megatron_sizes *z)
 {

@@ -21,7 +21,8 @@ p4d_megatron_sizes p4d_framework__megatron_sizes(const p4d_layout *l, uint64_t m
 	z.outputs =
 	    (l->cp_comm == P4D_CP_P2P && l->megatron.cp_heads == 1) || p4d_megatron__fp8_saves_output(l) ? 1
 													 : 2;
-	if (p4d_megatron__fp8(l)) { /* FP8 keeps both halves in 16 bits */
+	/* the last F of these columns are kept in FP8, and both halves in 16 bits */
+	if (p4d_megatron__fp8(l)) {
 		z.product -= z.F - (p4d_megatron__fp8_bytes(l, z.F) + 1) / 2;
 		z.norm = (p4d_megatron__fp8_bytes(l, z.h) + 1) / 2;
 	}

@@ -18,8 +18,8 @@ typedef struct p4d_torch_blocks {
 	void *owner;
 	/* blocks, indexed by value and by operation; 0: none */
 	p4d_allocated value[P4D_TAPE_VALUES], kept[P4D_TAPE_OPERATIONS], copy[P4D_TAPE_OPERATIONS];
-	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved a storage */
-	short until[P4D_TAPE_VALUES];          /* the operation after which Python no longer refers to it */
+	unsigned short saved[P4D_TAPE_VALUES]; /* by storage: number of operations that saved it */
+	short until[P4D_TAPE_VALUES]; /* by value: the last operation during which Python refers to it */
 } p4d_torch_blocks;
 
 /*
@@ -49,11 +49,9 @@ typedef enum p4d_torch_pass {
 /* Simulates the forward pass on the block `input` and returns the block of the result. */
 p4d_allocated p4d_torch_blocks__forward(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_pass pass,
 					p4d_allocated input, bool keep_input, p4d_torch_held_blocks *cached);
-/*
- * p4d_torch_blocks__put appends the saved blocks of a pass to a list; p4d_torch_blocks__get takes them from
- * the end of the list.
- */
+/* Appends the saved blocks of a pass to a list. */
 void p4d_torch_blocks__put(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
+/* Takes the saved blocks of a pass from the end of the list. */
 void p4d_torch_blocks__get(p4d_torch_blocks *b, const p4d_tape *tape, p4d_torch_held_blocks *saved);
 
 /*

@@ -53,33 +53,35 @@ p4d_torchtitan_writer p4d_torchtitan__writer(const p4d_layout *layout, p4d_tape 
 void p4d_torchtitan__layer(p4d_torchtitan_writer *writer, bool sparse);
 
 /*
- * torchtitan_layer.c, for layers with and without experts. p4d_torchtitan__selects: whether recomputation is
- * selective. __keeps_received: whether selective recomputation keeps received tensors. __whole: a tensor of
- * the tokens of all tensor-parallel ranks. __scattered: this rank's part of a sum over these ranks.
+ * Whether recomputation is selective. This and the next four functions are in torchtitan_layer.c, and serve
+ * layers with and without experts.
  */
 bool p4d_torchtitan__selects(const p4d_tape_writer *w);
+/* Whether selective recomputation keeps tensors that a rank receives. */
 bool p4d_torchtitan__keeps_received(const p4d_tape_writer *w);
+/* A tensor of the tokens of all tensor-parallel ranks, gathered from their parts. */
 p4d_tape_tensor p4d_torchtitan__whole(p4d_tape_writer *w, p4d_tape_tensor x);
+/* This rank's part of a sum over the tensor-parallel ranks. */
 p4d_tape_tensor p4d_torchtitan__scattered(p4d_tape_writer *w, p4d_tape_tensor x);
 p4d_tape_tensor p4d_torchtitan__feed_forward(p4d_torchtitan_writer *t, p4d_tape_tensor x, uint64_t columns);
 
 /* torchtitan_experts.c */
 p4d_tape_tensor p4d_torchtitan__experts(p4d_torchtitan_writer *t, p4d_tape_tensor own);
 
-/*
- * torchtitan_memory.c: a memory layer (P4D_FEED_MEMORY), without tensor parallelism, and the rows of its
- * table of values.
- */
+/* torchtitan_memory.c: a memory layer (P4D_FEED_MEMORY), without tensor parallelism. */
 p4d_tape_tensor p4d_torchtitan__memory(p4d_torchtitan_writer *t, p4d_tape_tensor x);
+/* Adds the rows of the table of values that memory layers share. */
 void p4d_torchtitan__memory_rows(p4d_rows *rows);
 
 /*
- * torchtitan_fsdp.c. p4d_torchtitan__always adds a row of bytes that live from the start, or from the first
- * update on. p4d_torchtitan__moments: bytes of an optimizer's moments for this many parameters of `element`
- * bytes; moments have the type of their parameters.
+ * torchtitan_fsdp.c: adds a row of bytes that live from the start or, with `later`, from the first update on.
  */
 void p4d_torchtitan__always(p4d_rows *rows, const char *name, p4d_memory_class part, p4d_wide bytes,
 			    bool later);
+/*
+ * Bytes of an optimizer's moments for this many parameters of `element` bytes. Moments have the type of their
+ * parameters.
+ */
 p4d_wide p4d_torchtitan__moments(const p4d_layout *l, p4d_wide elements, unsigned element);
 
 /* Parameters that FSDP gathers and reduces together. Sizes are in elements. */

@@ -73,10 +73,14 @@ void p4d_titan__forget_gathered(p4d_titan *p);
 /* Copies a gathered unit's parameters into blocks of their own, in the list `into`. */
 void p4d_titan__copy_layer(p4d_titan *p, p4d_torch_held_blocks *into);
 void p4d_titan__copy_table(p4d_titan *p, p4d_torch_held_blocks *into, unsigned tables);
-/* Adds the gradients of a unit to the pipeline's sums. If `accumulated` is false, they become the sums. */
+/*
+ * Reduces the gradients of a unit from one fp32 copy. accumulated: the reduced shard is added to that of
+ * earlier micro-batches, so it is not kept.
+ */
 void p4d_titan__reduce(p4d_titan *p, p4d_wide bytes, bool accumulated);
-/* Adds the gradients of a unit to the sums of a pipeline; unless accumulated, they are the first. */
+/* Adds the gradients of a unit to p->sums. If accumulated is false, there are no sums yet: allocates them. */
 void p4d_titan__add_up(p4d_titan *p, bool accumulated);
+/* Allocates the gradient of a parameter and adds its block to the list `grads` of the p4d_titan. */
 void p4d_titan__add_gradient(void *titan, uint64_t bytes);
 
 /* Passes of modules whose parameters are already gathered. Each replaces p->state by its result. */

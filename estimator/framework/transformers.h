@@ -61,8 +61,9 @@ p4d_tape_tensor p4d_transformers__fused(p4d_tape_writer *w, p4d_tape_tensor q, p
 /* Whether a linear layer has an adapter. */
 bool p4d_transformers__adapts(const p4d_layout *layout, unsigned target);
 
-/* transformers_experts.c: experts in place of a layer's feed-forward part; latent attention. */
+/* transformers_experts.c: experts in place of a layer's feed-forward part. */
 p4d_tape_tensor p4d_transformers__experts(p4d_tape_writer *w, p4d_tape_tensor x);
+/* transformers_experts.c: latent attention. */
 p4d_tape_tensor p4d_transformers__latent_attention(p4d_tape_writer *w, p4d_tape_tensor x);
 /* Parameters of all adapters in a layer with experts. */
 uint64_t p4d_transformers__expert_adapters(const p4d_layout *layout);
@@ -172,12 +173,11 @@ size_t p4d_transformers__linears(const p4d_layout *l, unsigned kind,
 /* Number of parameters of a layer of this kind, without adapters. Expert parameters are sharded by whole
  * experts, whose number is padded to a multiple of shards. */
 p4d_wide p4d_transformers__layer_size(const p4d_layout *l, unsigned kind, uint64_t shards);
-/*
- * Numbers of parameters. In this order: of the adapters of a layer of this kind; of all adapters of the
- * model; of the experts' first matmul.
- */
+/* Number of parameters of the adapters of a layer of this kind. */
 uint64_t p4d_transformers__layer_adapters(const p4d_layout *l, unsigned kind);
+/* Number of parameters of all adapters of the model. */
 uint64_t p4d_transformers__adapters(const p4d_layout *l);
+/* Number of parameters of the experts' first matmul. */
 uint64_t p4d_transformers__experts_up(const p4d_layout *l);
 /* Bytes of all parameters and adapters; a parameter that is not quantized has `element` bytes. */
 uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element);
@@ -234,6 +234,7 @@ typedef struct p4d_gathered {
 p4d_gathered p4d_transformers__gathered(const p4d_layout *l, uint64_t all);
 /* The numbers with FSDP2 (transformers_fsdp.c), sharded over this many ranks. */
 p4d_gathered p4d_transformers__gathered_by_fsdp(const p4d_layout *l, uint64_t shards);
+/* The numbers with FSDP1 (transformers_flat.c). */
 p4d_gathered p4d_transformers__gathered_flat(const p4d_layout *l);
 
 /* transformers_evaluation.c: rows of evaluation. element: bytes of a gathered parameter. */
