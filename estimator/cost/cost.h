@@ -129,12 +129,12 @@ p4d_step p4d_cost_step_of(const p4d_layout *layout, const p4d_gpu *gpu, double s
 int p4d_cost_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timeline_work *work, p4d_step *out,
 		  p4d_error *err);
 
-/*
- * FLOPs of one step of the whole job: of the model, and as the hardware executes them. The latter depend on
- * how many layers p4d-train swaps instead of recomputing, which depends on the GPU. gpu NULL: half of the
- * layers.
- */
+/* FLOPs of one step of the whole job that the model needs. */
 double p4d_cost_model_flops(const p4d_layout *layout);
+/*
+ * FLOPs of one step of the whole job that the hardware executes. They depend on the number of layers that
+ * p4d-train swaps instead of recomputing, which depends on the GPU. gpu NULL: half of the layers.
+ */
 double p4d_cost_hardware_flops(const p4d_layout *layout, const p4d_gpu *gpu);
 
 /*

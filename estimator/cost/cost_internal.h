@@ -281,8 +281,9 @@ double p4d_cost__adapters(const p4d_layout *layout);
  * two functions return means over such layers; the cost model uses them if one layer represents all.
  */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
-/* Elements of the matrices of a layer with experts, not counting the experts; then those of one expert. */
+/* Elements of the matrices of a layer with experts, not counting the experts. */
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
+/* Elements of the matrices of one expert. */
 double p4d_cost__expert_matrices(const p4d_layout *layout);
 
 /* Mamba-2 in a layer (cost_states.c): elements of its matrices. */
@@ -328,8 +329,10 @@ typedef struct p4d_cost_passes {
 
 void p4d_cost__passes_add(p4d_cost_passes *to, const p4d_cost_passes *from, double times);
 
-/* Passes built from the costs above; for embedding and head, without vocabulary parallelism. memory may be
- * NULL. */
+/*
+ * Passes of the distinct parts of a model, built from the costs above. Those of embedding and head are
+ * without vocabulary parallelism. memory may be NULL.
+ */
 p4d_cost_passes p4d_cost__layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,
 				       p4d_cost_cache *memory);
 p4d_cost_passes p4d_cost__expert_layer_passes(const p4d_layout *layout, const p4d_cost_rates *r,

@@ -58,7 +58,7 @@ void p4d_cost__scan(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 		     products = n * p4d_cost__scan_flops(l) / (double)l->tp * r->gemm;
 	/* states in fp32: one kernel writes them and passes them on, the next kernel reads them */
 	const double states = 4 * w.values * (double)l->state.size / (double)l->state.chunk;
-	/* the convolution; reading values and writing their result; the gated norm */
+	/* bytes of the convolution; of reading values and writing their result; and of the gated norm */
 	const double forward =
 	    n * (e * (2 * (w.values + 2 * w.groups) + 3 * w.values + 4 * w.values) + 4 * states);
 
