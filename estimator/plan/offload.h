@@ -76,6 +76,7 @@ unsigned p4d_offload_state_offset(const p4d_layout *layout, unsigned state);
  * Parameters follow the states.
  */
 unsigned p4d_offload_staged_bytes(const p4d_layout *layout);
+/* The part of these bytes that is states. */
 unsigned p4d_offload_staged_states(const p4d_layout *layout);
 
 /*

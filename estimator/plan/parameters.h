@@ -22,8 +22,9 @@ p4d_wide p4d_parameters__of_chunk(const p4d_layout *layout, const p4d_schedule *
 /* Elements of this rank's shard of the tables that vocabulary parallelism shards over tp*pp; otherwise 0. */
 p4d_wide p4d_parameters__of_vocabulary(const p4d_layout *layout);
 
-/* Number of layers with experts in a chunk, and in a stage. Takes as long as p4d_parameters_first_layer. */
+/* Number of layers with experts in a chunk. Takes as long as p4d_parameters_first_layer. */
 uint32_t p4d_parameters_expert_layers(const p4d_layout *layout, uint32_t stage, uint32_t chunk);
+/* Number of layers with experts in a stage. */
 uint32_t p4d_parameters_expert_layers_of_stage(const p4d_layout *layout, uint32_t stage);
 
 /*
@@ -160,11 +161,14 @@ static inline uint64_t p4d_segment_unit(const p4d_layout *layout)
 }
 
 /*
- * The parameters of a stage that p4d-train trains, as it stores them: each segment and the tables, padded;
- * with adapters, only the adapters. Frozen parameters follow: padded if they pass through a window, and
- * without quantized ones (nf4.h).
+ * The trained parameters of a stage, as p4d-train stores them: each segment and the tables, padded. With
+ * adapters, these are only the adapters.
  */
 p4d_wide p4d_parameters_padded(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
+/*
+ * The frozen parameters of a stage: padded if they pass through a window, otherwise without quantized
+ * parameters (nf4.h).
+ */
 p4d_wide p4d_parameters_frozen(const p4d_layout *layout, const p4d_schedule *schedule, uint32_t stage);
 
 /*

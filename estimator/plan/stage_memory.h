@@ -93,8 +93,9 @@ typedef struct p4d_estimate {
 /* Number of stages that a method distinguishes: pp; 1 for `paper`, which describes only the first stage. */
 uint32_t p4d_memory_stage_count(const p4d_layout *layout, int method);
 
-/* NCCL's memory for one communicator; and for the communicators that every framework has (tp, cp, dp, pp). */
+/* NCCL's memory for a communicator of this many ranks. */
 uint64_t p4d_memory_communicator_bytes(uint64_t ranks);
+/* NCCL's memory for the communicators that every framework has (tp, cp, dp, pp). */
 uint64_t p4d_memory_usual_groups_bytes(const p4d_layout *layout, uint32_t stage);
 
 /* Memory of one pipeline stage; gpu (may be NULL) decides attention workspaces. Errors: P4D_E_OVERFLOW. */
