@@ -19,8 +19,10 @@ void p4d_verdict__say_partly(p4d_verdict *verdict, const p4d_request *request);
 /* Refuses the job for this reason. If the fault is the site's or p4d's own, on_error decides. */
 void p4d_verdict__error(p4d_verdict *verdict, const p4d_error *err);
 
-/* Lets a job with a reading pass without a check, and says why; says nothing if the site does not know the
- * GPU. */
+/*
+ * Lets a job with a reading pass without a check, and adds the reason as a message. If the site does not know
+ * the GPU, adds no message.
+ */
 void p4d_verdict__leave_unread(p4d_verdict *verdict, const p4d_job *job, const p4d_error *why);
 
 /* Stores the name of the request's model in the verdict. */

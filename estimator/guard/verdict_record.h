@@ -38,15 +38,17 @@ enum { P4D_VERDICT_RECORD = 896 };
 /* Makes a record from a verdict; leaves id and by empty. */
 p4d_verdict_record p4d_verdict_record_of(const p4d_verdict *verdict);
 
-/* Writes the whole word, or only its fields. Returns buf. */
+/* Writes the whole word. Returns buf. */
 const char *p4d_verdict_record_write(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
+/* Writes only the fields. Returns buf. */
 const char *p4d_verdict_record_fields(const p4d_verdict_record *record, char buf[P4D_VERDICT_RECORD]);
 
 /*
- * Reads the first such word in a text with other words, or a text of only fields. False: there is none, or it
- * is malformed; *record is then zeroed. text may be NULL.
+ * Reads the first record in a text that has other words as well. False: there is none, or it is malformed;
+ * *record is then zeroed. text may be NULL.
  */
 bool p4d_verdict_record_read(const char *text, p4d_verdict_record *record);
+/* Like p4d_verdict_record_read, for a text that consists of the fields. */
 bool p4d_verdict_record_read_fields(const char *fields, p4d_verdict_record *record);
 
 /* Whether a word starts like a record, whatever follows. */
