@@ -49,8 +49,9 @@ p4d_layer_kind p4d_layer_at(const p4d_layout *layout, uint64_t i);
  * n. */
 p4d_layer_counts p4d_layers_count(const p4d_layout *layout, uint64_t from, uint64_t n);
 
-/* Number of these layers that have a mixer, or a feed-forward part. */
+/* Number of the counted layers that have this mixer. */
 uint64_t p4d_layers_with_mixer(const p4d_layer_counts *counts, p4d_mixer mixer);
+/* Number of the counted layers that have this feed-forward part. */
 uint64_t p4d_layers_with_feed(const p4d_layer_counts *counts, p4d_feed feed);
 
 /* Number of layers with a memory among the first n. Takes time linear in n. */

@@ -158,8 +158,8 @@ typedef struct p4d_layout {
 	struct {
 		P4D_LAYOUT_MEGATRON(HAS)
 		int dispatcher;         /* how tokens reach experts: P4D_ALL_TO_ALL ... */
-		double expert_capacity; /* upper bound, divided by the mean; 0: any. pads_experts: every
-					 * expert is padded to this many tokens */
+		double expert_capacity; /* maximum tokens of an expert, divided by the mean; 0: no maximum.
+					   pads_experts: every expert is padded to this many tokens */
 		bool pads_experts;
 		bool shared_overlap;  /* shared experts run concurrently with the exchange of tokens */
 		bool expert_overlap;  /* passes of another micro-batch run concurrently with the exchange */

@@ -20,12 +20,12 @@ int p4d_layout__slices(const p4d_request *request, p4d_layout *layout, p4d_error
  * stages). Errors: those of p4d_layout_derive. */
 int p4d_layout__check(const p4d_request *request, p4d_layout *layout, p4d_error *err);
 
-/*
- * layout_grid.c. p4d_layout__grid fills tp, tp_y and tp_z. p4d_layout__check_grid checks that the grid has tp
- * ranks, divides the sizes that it splits, and agrees with the other options. Errors: VALUE, WIDTH, BATCH,
- * UNMODELLED.
- */
+/* layout_grid.c: fills tp, tp_y and tp_z. */
 void p4d_layout__grid(const p4d_request *request, p4d_layout *layout);
+/*
+ * Checks that the grid has tp ranks, divides the sizes that it splits, and agrees with the other options.
+ * Errors: VALUE, WIDTH, BATCH, UNMODELLED.
+ */
 int p4d_layout__check_grid(const p4d_request *request, const p4d_layout *layout, p4d_error *err);
 
 /* A condition on a candidate value, for listing the numbers that would work. */
@@ -38,24 +38,21 @@ typedef bool (*p4d_layout__works)(const p4d_layout *layout, uint64_t candidate);
 uint64_t p4d_layout__list(const p4d_layout *layout, p4d_layout__works works, uint64_t whole, uint64_t highest,
 			  uint64_t wanted, char *buf, size_t size);
 
-/*
- * layout_adapters.c: fills what is trained, and checks that the requested options have an effect. Errors:
- * VALUE.
- */
+/* layout_adapters.c: fills which parameters are trained. */
 void p4d_layout__adapters(const p4d_request *request, p4d_layout *layout);
+/* Checks that the requested options of fine-tuning have an effect. Errors: VALUE. */
 int p4d_layout__check_adapters(const p4d_request *request, p4d_error *err);
-/*
- * p4d_layout__offload returns the value of --offload as a mask of P4D_OFFLOAD_*, as the framework interprets
- * the option. p4d_layout__check_offload checks --offload and --param-dtype. Errors: VALUE.
- */
+/* The value of --offload as a mask of P4D_OFFLOAD_*, as the framework interprets the option. */
 unsigned p4d_layout__offload(const p4d_request *request);
+/* Checks --offload and --param-dtype. Errors: VALUE. */
 int p4d_layout__check_offload(const p4d_request *request, p4d_error *err);
 
-/*
- * layout_modules.c: fills which modules are recomputed, and checks that the requested options have an effect.
- * Errors: VALUE. If a search tries none or full, the requested list has no effect, which is no error.
- */
+/* layout_modules.c: returns the modules that are recomputed, as a mask of P4D_MODULE_*. */
 unsigned p4d_layout__modules(const p4d_request *request, const p4d_layout *layout);
+/*
+ * Checks that the requested list of modules has an effect. Errors: VALUE. If a search tries none or full, the
+ * list has no effect, which is no error.
+ */
 int p4d_layout__check_modules(const p4d_request *request, const p4d_layout *layout, p4d_error *err);
 
 /* layout_modules.c: experts for domains of the data (DEMix), on equally many ranks each. Errors: UNMODELLED,

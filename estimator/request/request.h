@@ -225,8 +225,9 @@ void p4d_request_put(p4d_request *request, p4d_option option, int64_t value, p4d
 /* Like p4d_request_put, but only if the option is unset. */
 void p4d_request_default(p4d_request *request, p4d_option option, int64_t value, p4d_origin origin);
 
-/* Real numbers. */
+/* Like p4d_request_put, for a real number. */
 void p4d_request_put_real(p4d_request *request, p4d_option option, double value, p4d_origin origin);
+/* The value of an option that is a real number. */
 double p4d_request_real(const p4d_request *request, p4d_option option);
 
 /* Copies an option (also a text) from another request, if it is unset here and set there. */
