@@ -58,13 +58,14 @@ static inline uint32_t p4d_timeline_graph__passes(const p4d_schedule *s)
 }
 
 /*
- * The cost table. For every stage, chunk and slice: forward, backward (or its first half) and backward
- * weight, each with the receive before it. For every stage: gather, reduce, optimizer. Then the vocabulary
- * passes in the order of p4d_op, and 0. With durations of passes without a partner (paired): for every stage,
- * chunk and slice such a forward pass, such a backward pass, and in crosswise schedules a backward pass with
- * a forward pass of the other chunk.
+ * Number of entries of the cost table. The entries are, in this order: for every stage, chunk and slice:
+ * forward, backward (or its first half) and backward weight, each with the receive before it. For every
+ * stage: gather, reduce, optimizer. Then the vocabulary passes in the order of p4d_op, and 0. With durations
+ * of passes without a partner (paired): for every stage, chunk and slice such a forward pass, such a backward
+ * pass, and in crosswise schedules a backward pass with a forward pass of the other chunk.
  */
 uint32_t p4d_timeline_graph__cost_count(const p4d_schedule *s, bool paired);
+/* Fills the cost table. */
 void p4d_timeline_graph__costs(const p4d_schedule *s, const p4d_durations *d, double *cost);
 
 /* Busy seconds of all stages in the whole step. */
