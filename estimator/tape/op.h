@@ -53,9 +53,11 @@ p4d_tape_operation *p4d_op_append(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tap
 				  p4d_tape_gradient gradient);
 /* Appends a cast to another type. */
 p4d_tape_tensor p4d_op_cast(p4d_tape_writer *w, p4d_tape_tensor x, unsigned element);
-/* Element-wise operations. A product saves both factors; a sum saves nothing. */
+/* An element-wise operation on one tensor. */
 p4d_tape_tensor p4d_op_map(p4d_tape_writer *w, p4d_tape_tensor x, bool saves_input, bool saves_output);
+/* An element-wise product, which saves both factors. */
 p4d_tape_tensor p4d_op_times(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
+/* An element-wise sum, which saves nothing. */
 p4d_tape_tensor p4d_op_plus(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_tensor y);
 /* Elements of a matrix with the rows of x and this many columns. If x has no columns, returns 0 and marks
  * the tape as overflowed. */

@@ -68,10 +68,9 @@ typedef struct p4d_tape {
 	bool overflow; /* the tape has no room for more operations or values */
 } p4d_tape;
 
-/*
- * Adds a value: a tensor with its own memory, or a view of another value. Value 0 is the input of the tape.
- */
+/* Adds a value: a tensor with its own memory. Value 0 is the input of the tape. */
 short p4d_tape__value(p4d_tape *tape, uint64_t bytes, bool needs);
+/* Adds a value that is a view of another value. */
 short p4d_tape__view(p4d_tape *tape, short of, uint64_t bytes);
 
 /* Whether the operation saves anything. */
@@ -108,10 +107,10 @@ typedef struct p4d_tape_pass {
 p4d_tape_pass p4d_tape_forward(p4d_tape *tape, bool save, bool again, bool keep_input);
 
 /*
- * Like p4d_tape_forward, for selective recomputation. The forward pass saves only the results that stay; the
- * recomputation starts from these and computes everything else.
+ * Like p4d_tape_forward, for the forward pass of selective recomputation: saves only the results that stay.
  */
 p4d_tape_pass p4d_tape_selected(p4d_tape *tape);
+/* The recomputation: starts from the results that stayed, and computes everything else. */
 p4d_tape_pass p4d_tape_again_selected(p4d_tape *tape);
 
 /*
