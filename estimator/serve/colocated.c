@@ -38,8 +38,10 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 				    P4D_BY_P4D);
 }
 
-/* Memory between two steps. Gradients are freed, except in a permanent buffer, which moves together with
- * the parameters. */
+/*
+ * Memory of a model between two of its steps. Its gradients are freed then, unless they are in a permanent
+ * buffer. Such a buffer is swapped together with the parameters.
+ */
 static uint64_t kept_of(const p4d_stage *peak, const p4d_layout *l, unsigned swap)
 {
 	const uint64_t grads =

@@ -8,11 +8,9 @@
 /* The engine's model and degrees: model, tp, pp, dp (engines that divide the experts), ep. */
 void p4d_serving__layout_of(const p4d_request *request, p4d_layout *layout);
 
-/*
- * How the GPU stores the linear layers' weights (P4D_STORED_*), and the size of a weight in thousandths of a
- * byte.
- */
+/* How the GPU stores the weights of linear layers: P4D_STORED_*. */
 int p4d_serving__stored_of(const p4d_request *request);
+/* Size of a weight that is stored so, in thousandths of a byte. */
 uint64_t p4d_serving__thousandths(int stored);
 
 enum { P4D_SERVING_BLOCK = 16 }; /* tokens in a block of the KV cache */
