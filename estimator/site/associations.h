@@ -53,6 +53,7 @@ int p4d_associations_add_partition(p4d_associations *all, const char *partition,
 				   p4d_error *err);
 /* Adds a user of whom only the name is known. */
 int p4d_associations_add_user(p4d_associations *all, uint32_t uid, const char *user, p4d_error *err);
+/* Ends the additions: sorts the tables, so that look-ups work. */
 void p4d_associations_ready(p4d_associations *all);
 
 /* In the functions below, unknown strings are NULL, also as arguments. *all owns the results. */
