@@ -21,8 +21,8 @@ uint32_t p4d_hostlist__count(const char *list);
 char *p4d_hostlist__first(const char *list, uint32_t count);
 
 /*
- * Comparisons subtract their approximate nanoseconds from *budget. A few thousand hosts need less than this.
- * If nothing is left, comparisons return an answer without comparing.
+ * Comparisons subtract their approximate nanoseconds from *budget. A comparison of a few thousand hosts needs
+ * less than P4D_HOSTLIST_BUDGET. If nothing is left, comparisons return an answer without comparing.
  */
 enum { P4D_HOSTLIST_BUDGET = 1 << 17 };
 

@@ -395,8 +395,10 @@ const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_
 		const p4d_partition_facts *row = p4d_job__facts(site, one, &lazy);
 		const p4d_cluster *cluster = p4d_job__lazy(&lazy);
 		const uint32_t has = row ? row->gpus_per_node : one->gpus_per_node;
-		/* GPUs without a GRES type cannot be requested by type. If there is no cluster, p4d's own
-		 * name is used. */
+		/*
+		 * GPUs without a GRES type cannot be requested by type. If there is no cluster to ask, the
+		 * type is p4d's name of the GPU.
+		 */
 		const char *of_p4d = one->gpu && !(cluster && cluster->count) ? one->gpu->name : "";
 		const char *name = row ? row->gpu_type : of_p4d;
 		if (!one->gpu || one->gpu->usable_bytes <= than->usable_bytes || !*name ||

@@ -101,7 +101,7 @@ typedef struct p4d_job_placement {
 	p4d_job_wish wants;
 	uint32_t listed; /* hosts of -w: the job gets all of these */
 	uint32_t nodes;  /* from -N; 0: open */
-	uint32_t least;  /* nodes that the job always gets; it gets more only if it needs more */
+	uint32_t least;  /* nodes that the job always gets; Slurm gives it more only if it needs more */
 	p4d_job_lazy_cluster lazy;
 	p4d_job_candidates all;
 	p4d_geometry *out;
