@@ -103,11 +103,9 @@ typedef struct p4d_gpus {
  */
 int p4d_gpus_load(p4d_gpus *gpus, const char *path, p4d_error *err);
 
-/*
- * Like p4d_gpus_load, but never the built-in copy: from a file, and from the text of a file. what: the file's
- * name in messages.
- */
+/* Like p4d_gpus_load, but reads only the file `path`, never the built-in copy. */
 int p4d_gpus_read(p4d_gpus *gpus, const char *path, p4d_error *err);
+/* Like p4d_gpus_read, for the text of a file. what: the file's name in messages. */
 int p4d_gpus_parse(p4d_gpus *gpus, const char *text, size_t length, const char *what, p4d_error *err);
 
 /* Copies the built-in table, so that callers can change rows. Errors: NO_MEMORY. */
