@@ -13,9 +13,12 @@
 int p4d_host_memory(const char *root, uint64_t *bytes, p4d_error *err);
 
 /*
- * The peak resident memory of this process, and the file-backed part of its present memory, which the kernel
- * can reclaim. Both are the kernel's numbers (VmHWM, RssFile): memory shared by ranks of a node counts for
- * each rank. 0: unknown. Neither function allocates memory.
+ * The peak resident memory of this process (VmHWM). Memory that ranks of a node share counts for each rank.
+ * 0: unknown. Allocates no memory.
  */
 uint64_t p4d_host_memory_peak(void);
+/*
+ * The file-backed part of this process's present memory, which the kernel can reclaim (RssFile). 0: unknown.
+ * Allocates no memory.
+ */
 uint64_t p4d_host_memory_mapped(void);

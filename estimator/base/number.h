@@ -23,8 +23,9 @@ enum { P4D_NUMBER_TEXT = 32 };
 /* A whole number in decimal digits. The result is inside the buffer, but not always at its start. */
 const char *p4d_number_integer(int64_t number, char buf[P4D_NUMBER_TEXT]);
 
-/* The first formats like "%.*g". The second writes the shortest text that reads back as the same number. */
+/* Formats like "%.*g". */
 const char *p4d_number_text(double number, int digits, char buf[P4D_NUMBER_TEXT]);
+/* The shortest text that reads back as the same number. */
 const char *p4d_number_exact(double number, char buf[P4D_NUMBER_TEXT]);
 
 /* Compares two doubles, for qsort. */
