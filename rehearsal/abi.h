@@ -5,14 +5,15 @@
 #include <stdint.h>
 
 /*
- * Those parts of the documented interfaces of CUDA 12 and 13 that the stand-ins use. They are declared here
- * so that the stand-ins build without NVIDIA's headers. A handle is a pointer to an object of the stand-in.
+ * Those parts of the documented interfaces of CUDA 12 and 13 that the stand-ins use (a stand-in is a library
+ * that replaces one of NVIDIA's). They are declared here so that the stand-ins build without NVIDIA's
+ * headers. A handle is a pointer to an object of the stand-in.
  */
 
 /* Marks a function that programs call instead of NVIDIA's. */
 #define ENTRY __attribute__((visibility("default")))
 
-/* cudaError_t, and CUresult if the numbers are the same */
+/* cudaError_t, and the values of CUresult with the same numbers */
 enum {
 	CUDA_OK = 0,
 	CUDA_INVALID_VALUE = 1,

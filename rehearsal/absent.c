@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions that the stand-ins do not implement report their name and fail. They are weak, so that a
- * stand-in's own definition replaces them. */
+/*
+ * Defines the functions that the stand-ins do not implement. They report their name and fail. They are weak,
+ * so a stand-in's own definition replaces them.
+ */
 #include "abi.h"
 #include "report.h"
 
@@ -14,8 +16,10 @@
 #define SOLVER(name) ABSENT(name, 9)
 #define FFT(name) ABSENT(name, 16)
 
-/* Callers pass arguments, which are ignored. The result is a long: for functions that return a pointer, it
- * is no valid address. */
+/*
+ * Callers pass arguments, which are ignored. The result has the type long. If the caller expects a pointer,
+ * the value is not a valid address.
+ */
 #define ABSENT(name, result) \
 	ENTRY __attribute__((weak)) long name(void) \
 	{ \

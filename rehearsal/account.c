@@ -20,15 +20,17 @@ typedef struct account {
 	uint64_t small;   /* bytes of blocks below half a granule, which share granules */
 	uint64_t refused; /* largest request that did not fit */
 	uint64_t held;    /* memory that the device held when that request failed */
-	bool opened;      /* the context's memory is counted already */
+	bool opened;      /* the memory of the context is counted already */
 } account;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static account accounts[P4D_REHEARSAL_DEVICES];
 static _Thread_local int current;
 
-/* Addresses only grow, so blocks are sorted by address: a new block is the last. Freed blocks stay until
- * they are a third of the array. */
+/*
+ * Sorted by address: addresses are never reused, so a new block is the last. Freed blocks stay in the array
+ * until they are a third of it.
+ */
 static account_block *blocks;
 static size_t blocks_used, blocks_room, blocks_given;
 
@@ -43,7 +45,8 @@ static void reserve_range(void)
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (start == MAP_FAILED)
 			continue;
-		madvise(start, bytes, MADV_NOHUGEPAGE); /* one written byte should not cost two megabytes */
+		/* with huge pages, one written byte would cost two megabytes */
+		madvise(start, bytes, MADV_NOHUGEPAGE);
 		madvise(start, bytes, MADV_DONTDUMP);
 		range = start;
 		range_bytes = bytes;
@@ -320,8 +323,10 @@ void p4d_account_fill(void *to, int value, size_t bytes)
 		memset(to, value, bytes);
 		return;
 	}
-	/* Large memory reads as 0 afterwards and holds no pages except its first and last, which it shares
-	 * with other blocks. */
+	/*
+	 * Large memory must read as 0 afterwards. Its whole pages are given back; its first and last page may
+	 * be shared with other blocks and are written.
+	 */
 	uintptr_t end = (uintptr_t)to + bytes;
 	uintptr_t first = ((uintptr_t)to + 4095) & ~(uintptr_t)4095;
 	uintptr_t last = end & ~(uintptr_t)4095;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLAS and cuBLASLt: handles, and matmuls, which are counted. Functions of cuBLASLt that only fill
- * structures stay NVIDIA's own. */
+/*
+ * cuBLAS and cuBLASLt: handles, and matmuls, which are only counted. cuBLASLt's functions that only fill
+ * structures are NVIDIA's own.
+ */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +138,7 @@ ENTRY int cublasGemmEx(const blas_handle *h, int ta, int tb, int m, int n, int k
 	return BLAS_OK;
 }
 
-/* Strided batches, with one type, and with a type per matrix. */
+/* Batches with strides: with one element type, and with a type for each matrix. */
 #define BATCHED(name, type) \
 	ENTRY int name(const blas_handle *h, int ta, int tb, int m, int n, int k, const void *alpha, \
 		       const void *a, int lda, long long stride_a, const void *b, int ldb, \
@@ -195,7 +197,7 @@ ENTRY int cublasLtMatmulAlgoGetHeuristic(const void *h, const void *operation, c
 
 typedef int get_attribute(const void *, int, void *, size_t, size_t *);
 
-/* A member of a cuBLASLt descriptor, read by NVIDIA's own function; 0: unknown. */
+/* Reads a member of a cuBLASLt descriptor with NVIDIA's own function; 0: unknown. */
 static uint64_t member(get_attribute **get, const char *name, const void *of, int attribute, size_t bytes)
 {
 	uint64_t value = 0;
@@ -235,7 +237,7 @@ ENTRY int cublasLtMatmul(const void *h, const void *operation, const void *alpha
 	uint64_t batch = layout_member(layout_d, LAYOUT_BATCH, 4);
 
 	(void)h, (void)alpha, (void)a, (void)b, (void)layout_b, (void)beta, (void)c, (void)layout_c, (void)d;
-	/* One side of A is m (transposed or not); the other side is k. */
+	/* A is stored as (m, k) or (k, m). The side that is not m is k. */
 	count(m, n, rows == m ? columns : rows, batch ? batch : 1,
 	      (int)layout_member(layout_a, LAYOUT_TYPE, 4), compute_type(operation) == COMPUTE_32F_FAST_TF32);
 	return BLAS_OK;

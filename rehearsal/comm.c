@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces NCCL without the other ranks. It assumes that every other rank has the same data as this one: a
- * gather puts this rank's data in every place, and a sum over n ranks is n times this rank's data. Broadcast
- * data is stored in a file, from which ranks that run later read it (comm_record.c). Small data is really
- * moved; large data is not touched.
+ * gather puts this rank's data in every place, and a sum over n ranks is n times this rank's data. The root
+ * of a broadcast stores its data in a file, and ranks that run later read it there (comm_record.c). Small
+ * data is really copied; large data is not touched.
  */
 #include "comm.h"
 
@@ -130,8 +130,9 @@ ENTRY int ncclCommInitAll(p4d_comm **c, int devices)
 }
 
 /*
- * Size of the next split, and this rank in it. A call of NCCL does not say which ranks have the same colour,
- * but the Python module knows the group that PyTorch makes, and sets these before the call.
+ * The size of the next split-off group, and this rank's number in it. The call of NCCL does not say which
+ * ranks have the same colour. But the Python module knows the group that PyTorch makes, and sets these before
+ * the call.
  */
 static _Thread_local int expected_ranks, expected_rank;
 
@@ -141,8 +142,10 @@ ENTRY void p4d_comm_expect_split(int ranks, int rank)
 	expected_rank = rank;
 }
 
-/* Without p4d_comm_expect_split, the group is as large as its parent, and the key, which orders ranks, is
- * this rank. */
+/*
+ * If p4d_comm_expect_split was not called, the group is assumed to be as large as its parent, and `key`,
+ * which orders the ranks, to be this rank's number.
+ */
 ENTRY int ncclCommSplit(p4d_comm *parent, int colour, int key, p4d_comm **c)
 {
 	int ranks = expected_ranks, rank = expected_rank;
@@ -236,7 +239,7 @@ ENTRY const char *ncclGetLastError(const p4d_comm *c)
 	return "";
 }
 
-/* A scaled sum is treated as an average, which leaves the values unchanged. */
+/* Treats a scaled sum as an average: with equal data on all ranks, an average leaves the values unchanged. */
 ENTRY int ncclRedOpCreatePreMulSum(int *operation)
 {
 	*operation = AVERAGE;
@@ -245,7 +248,9 @@ ENTRY int ncclRedOpCreatePreMulSum(int *operation)
 
 /* Collectives */
 
-/* Multiplies values. 8-bit and 16-bit values stay unchanged, because programs derive no sizes from them. */
+/*
+ * Multiplies values. 8-bit and 16-bit values do not change, because programs do not derive sizes from them.
+ */
 static void multiply(void *values, size_t count, int type, int by)
 {
 	for (size_t i = 0; i < count; i++)
@@ -304,8 +309,10 @@ ENTRY int ncclReduceScatter(const char *from, void *to, size_t count, int type, 
 	return COMM_OK;
 }
 
-/* Number of parts of BYTES for which the block at TO has room, at most the group's ranks: the size of a
- * split-off group may be wrong (its parent's). */
+/*
+ * Returns how many parts of BYTES fit into the block at TO, but at most the number of ranks. The number of
+ * ranks may be too large, because a split-off group may have its parent's.
+ */
 static size_t parts_at(const char *to, size_t bytes, const p4d_comm *c)
 {
 	size_t room, parts = (size_t)c->ranks;
@@ -334,7 +341,7 @@ ENTRY int ncclAllGather(const void *from, void *to, size_t count, int type, cons
 	return COMM_OK;
 }
 
-/* Copies the data that this rank sends to itself, also as the data of all other ranks. */
+/* Copies the part that this rank sends to itself to the places of all ranks. */
 ENTRY int ncclAlltoAll(const char *from, void *to, size_t count, int type, const p4d_comm *c)
 {
 	size_t bytes = count * width(type);
@@ -364,7 +371,7 @@ ENTRY int ncclScatter(const char *from, void *to, size_t count, int type, int ro
 	return COMM_OK;
 }
 
-/* Does a broadcast. False: the root's data is unknown. */
+/* Does a broadcast. False: this rank is not the root, and the record does not have the root's data. */
 static bool broadcast(p4d_comm *c, const void *from, void *to, size_t bytes, int root)
 {
 	c->broadcasts++;
@@ -383,21 +390,24 @@ ENTRY int ncclBcast(void *data, size_t count, int type, int root, p4d_comm *c)
 	return COMM_OK;
 }
 
-/* The calls of a group run at its end, where sends and receives are matched. */
+/*
+ * A call between ncclGroupStart and ncclGroupEnd. These calls run together at the end, where sends and
+ * receives are matched.
+ */
 typedef struct call {
 	const void *from; /* NULL: a receive */
 	void *to;         /* NULL: a send */
 	size_t bytes;
 	int peer;
-	bool is_broadcast, is_whole; /* whole numbers of 4 or 8 bytes */
-	bool answered;               /* a broadcast is in the record */
+	bool is_broadcast, is_whole; /* is_whole: the data are integers of 4 or 8 bytes */
+	bool answered;               /* for a broadcast: the record has its data */
 	const p4d_comm *comm;
 } call;
 enum { CALLS = 4096 };
 static _Thread_local call calls[CALLS];
 static _Thread_local int noted, groups;
 
-/* The call of the group that sends as many bytes to PEER; NULL if there is none. */
+/* Finds the call of this group that sends as many bytes to PEER as LIKE receives; NULL: there is none. */
 static const call *sent_to(int peer, const call *like)
 {
 	for (const call *sent = calls; sent < calls + noted; sent++)
@@ -408,8 +418,9 @@ static const call *sent_to(int peer, const call *like)
 }
 
 /*
- * Fills a receive. If this rank sends data to itself, that is also what it receives from all others.
- * Otherwise integers come from a record, and other data is what this rank sends to the same peer.
+ * Fills a receive. If this rank sends data to itself in the group, it receives the same data from all others.
+ * Otherwise integers come from the record (comm_peers.c), and other data is what this rank sends to the same
+ * peer.
  */
 static void receive(const call *received)
 {
@@ -469,7 +480,9 @@ ENTRY int ncclRecv(void *to, size_t count, int type, int peer, const p4d_comm *c
 	return note((call){.to = to, .bytes = bytes, .peer = peer, .is_whole = is_whole(type), .comm = c});
 }
 
-/* PyTorch gathers into a list of tensors by a group of broadcasts with different roots. */
+/*
+ * Also serves PyTorch's gather into a list of tensors, which is a group of broadcasts with different roots.
+ */
 ENTRY int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, p4d_comm *c)
 {
 	size_t bytes = count * width(type);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles integers that pipeline stages send each other before data: the size of that data. The layers of a
- * stage keep the shape. So the previous stage would send what the nearest stage that ran sent to its own next
- * stage, and the next stage sends back the shape that it received.
+ * Handles the integers that pipeline stages send each other before data: the shape of that data. The layers
+ * of a stage do not change the shape. So a message from a lower rank is what the nearest lower rank that ran
+ * has sent upwards. A message from a higher rank is the shape that this rank has sent to it.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -13,7 +13,10 @@
 #include "comm.h"
 #include "report.h"
 
-/* Counts of messages of one size: those sent to a higher rank, and those received from each side. */
+/*
+ * Numbers of the messages of one size: how many this rank has sent to a higher rank, and has received from
+ * lower and from higher ranks.
+ */
 typedef struct size_class {
 	size_t bytes;
 	uint64_t sent_up, from_below, from_above;
@@ -88,7 +91,7 @@ void p4d_comm_peers_sent(const p4d_comm *c, int peer, const void *from, size_t b
 	pthread_mutex_unlock(&lock);
 }
 
-/* Reads the next message, or the last one again if the recorded rank sent no more. */
+/* Reads the next message. If the recorded rank sent no more, reads the last one again. */
 static bool read_class(size_class *k, bool is_below, void *to)
 {
 	FILE **record = is_below ? &k->below : &k->own;

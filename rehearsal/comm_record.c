@@ -17,7 +17,7 @@ static FILE *open_record(const p4d_comm *c, int root, const char *mode)
 	return length > 0 && (size_t)length < sizeof(path) ? fopen(path, mode) : NULL;
 }
 
-/* Whether no rank would know the data of the next broadcast, which the Python module says before it. */
+/* Whether no rank knows the data of the next broadcast. The Python module sets this before the call. */
 static _Thread_local bool nobody_knows;
 
 ENTRY void p4d_comm_nobody_knows(int is_unknown)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces CUPTI for PyTorch's profiler. It collects nothing, because no kernel runs. NVIDIA's CUPTI would
- * look for the driver's internals; only its functions that need no device (cuptiGetVersion,
- * cuptiGetResultString) are used.
+ * look for internals of the driver, which the simulated driver does not have.
  */
 #include <stdint.h>
 #include <time.h>
@@ -58,7 +57,7 @@ ENTRY int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size
 	return CUPTI_OK;
 }
 
-/* A handle that the caller only passes back. */
+/* Returns a handle that the caller only passes back. */
 ENTRY int cuptiSubscribe(void **subscriber)
 {
 	static char only;

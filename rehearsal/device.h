@@ -4,7 +4,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Properties of a GPU that follow from its compute capability and are not in gpus.json. Sizes in bytes. */
+/*
+ * Properties of a GPU that follow from its compute capability. gpus.json does not have them. Sizes are in
+ * bytes.
+ */
 typedef struct p4d_device_kind {
 	int sm;
 	size_t shared_bytes;       /* shared memory per multiprocessor */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN: its own graphs, heuristics and plans. Since 9.8 cuDNN accepts a descriptor of a device instead of a
- * real handle. So the engines that cuDNN would choose, and their workspaces, are real. Nothing is executed.
- * Older releases get the stand-in's own descriptors, without workspaces (dnn_old.c).
+ * cuDNN: graphs, heuristics and plans are cuDNN's own. Since release 9.8, cuDNN accepts a descriptor of a
+ * device instead of the handle of a real GPU. So the engines and workspaces are those that cuDNN would choose
+ * on that GPU. Nothing is executed. Older releases get the stand-in's own descriptors, without workspaces
+ * (dnn_old.c).
  */
 #include "dnn.h"
 
@@ -93,14 +94,14 @@ static void load(void)
 				 "and attention are not counted");
 }
 
-/* NULL: this release has no device descriptors. */
+/* Returns NVIDIA's functions; NULL: this release of cuDNN has no device descriptors. */
 static const p4d_dnn_library *planner(void)
 {
 	pthread_once(&once, load);
 	return real.device ? &real : NULL;
 }
 
-/* The attribute of a descriptor that holds the device instead of the handle; 0: none. */
+/* Returns which attribute of a descriptor takes the device instead of the handle; 0: none. */
 static int device_attribute(int type)
 {
 	switch (type) {
@@ -150,7 +151,7 @@ ENTRY int cudnnBackendSetAttribute(void *descriptor, int attribute, int type, in
 {
 	const p4d_dnn_library *p = planner();
 
-	if (type == DNN_TYPE_HANDLE) /* the descriptor knows the device already */
+	if (type == DNN_TYPE_HANDLE) /* the descriptor already has a device instead of the handle */
 		return DNN_OK;
 	if (!p)
 		return p4d_dnn_old_set(descriptor, attribute, type, count, values);
@@ -190,7 +191,8 @@ ENTRY int cudnnBackendExecute(const dnn_handle *h, const void *plan, const void 
 }
 
 /*
- * Older calls for batch normalization: their workspaces are a few statistics per channel, which are ignored.
+ * Older calls for batch normalization. Their workspaces have only a few statistics per channel, so p4d does
+ * not count them.
  */
 ENTRY int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *h, int mode, int ops,
 								   const void *x, const void *z,

@@ -40,7 +40,7 @@ enum {
 /* cudnnBackendBehaviorNote_t */
 enum { DNN_NOTE_COMPILES = 0 };
 
-/* NVIDIA's functions, in a release that accepts device descriptors. */
+/* NVIDIA's functions, in a release of cuDNN that accepts device descriptors. */
 typedef struct p4d_dnn_library {
 	int (*create)(int type, void **descriptor);
 	int (*set)(void *descriptor, int attribute, int type, int64_t count, const void *values);
@@ -52,9 +52,9 @@ typedef struct p4d_dnn_library {
 } p4d_dnn_library;
 
 /*
- * Plans whose engines compile kernels (dnn_plan.c). _configure: the program sets a plan's configuration.
- * _finalize replaces cuDNN's. _workspace: false if cuDNN knows the plan. _complete: the program asks for
- * another attribute.
+ * Plans whose engines compile kernels (dnn_plan.c). _configure: call it when the program sets a plan's
+ * configuration. _finalize: call it instead of cuDNN's. _workspace: returns false if cuDNN itself knows the
+ * plan's workspace. _complete: call it when the program reads another attribute.
  */
 void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, const void *configuration);
 int p4d_dnn_plan_finalize(const p4d_dnn_library *dnn, void *descriptor);
@@ -63,8 +63,8 @@ int p4d_dnn_plan_complete(const p4d_dnn_library *dnn, const void *descriptor);
 void p4d_dnn_plan_forget(const void *descriptor);
 
 /*
- * Descriptors for cuDNN before 9.8: attributes are stored as they are set, and a search finds one engine,
- * which needs no workspace. The functions are those of the backend interface.
+ * Descriptors for cuDNN before 9.8. Attributes keep the values that the program sets. A search finds one
+ * engine, which needs no workspace. The functions have the arguments of the backend interface.
  */
 int p4d_dnn_old_create(int type, void **descriptor);
 int p4d_dnn_old_destroy(void *descriptor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backend descriptors for cuDNN releases before 9.8, which can plan only with a real device. */
+/* Backend descriptors for cuDNN releases before 9.8, which can make plans only on a real device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,8 +90,8 @@ int p4d_dnn_old_set(void *to, int name, int type, int64_t count, const void *val
 }
 
 /*
- * Defaults of unset attributes: one engine with index 0 and no workspace, whose descriptors the caller
- * provides.
+ * Whether an unset attribute has a descriptor as its value. A search finds one engine with index 0 and
+ * without workspace; the caller provides the descriptors for it.
  */
 static int64_t found_by_search(int name)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN compiles the kernel of an attention plan when the plan is finalized, which takes about half a second
- * per shape. The engine's configuration has the workspace before that. So p4d really finalizes only the first
- * plan of each engine that compiles, to verify that cuDNN can do it here. It finalizes later plans only if
- * the program asks for more than their workspace.
+ * per shape. But the engine's configuration already has the workspace. So p4d really finalizes only the first
+ * plan of each such engine, to verify that the engine can compile on this machine. It finalizes a later plan
+ * only if the program asks for more than the plan's workspace.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@ enum { BUCKETS = 256, ENGINES = 64, NOTES = 8 };
 typedef struct plan {
 	const void *descriptor;
 	int64_t engine, workspace;
-	bool waits; /* the program believes that it is finalized */
+	bool waits; /* the program has finalized this plan, but cuDNN has not yet */
 	struct plan *next;
 } plan;
 
@@ -43,7 +43,7 @@ static bool has_compiled(int64_t engine)
 	return false;
 }
 
-/* Whether the engine of a configuration compiles its kernels; and its number. */
+/* Whether the engine of a configuration compiles its kernels. *number: the engine's number. */
 static bool compiles(const p4d_dnn_library *dnn, const void *configuration, int64_t *number)
 {
 	int notes[NOTES] = {0};
@@ -81,7 +81,7 @@ void p4d_dnn_plan_configure(const p4d_dnn_library *dnn, const void *descriptor, 
 	pthread_mutex_unlock(&lock);
 }
 
-/* Records that the engine compiles here, and that its configurations have the workspace. */
+/* Records the engine of a finalized plan if the plan's workspace is that of its configuration. */
 static void note_compiled(const p4d_dnn_library *dnn, const plan *p)
 {
 	int64_t workspace = -1, count = 0;

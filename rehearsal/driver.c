@@ -156,8 +156,10 @@ ENTRY int cuGetErrorName(int result, const char **name)
 	return CUDA_OK;
 }
 
-/* Modules and kernels as loaded by Triton, nvrtc and cuDNN's plans. They never run, so handles may repeat;
- * only few are made. */
+/*
+ * Modules and kernels, as Triton, nvrtc and cuDNN's plans load them. They never run, so a handle only has to
+ * be an address.
+ */
 static int new_handle(void **handle)
 {
 	*handle = calloc(1, sizeof(long));
@@ -301,8 +303,8 @@ ENTRY int cuEventElapsedTime_v2(float *milliseconds)
 }
 
 /*
- * The runtime inside NVIDIA's libraries asks for functions by a name without version, and gets the newest
- * version.
+ * Finds a function by its name. The runtime inside NVIDIA's libraries asks for names without version, and
+ * must get the newest version.
  */
 static void *entry_point(const char *name)
 {
@@ -347,7 +349,7 @@ ENTRY int cudaGetDriverEntryPointByVersion(const char *name, void **address, uns
 	return cudaGetDriverEntryPoint(name, address, flags, status);
 }
 
-/* Requests for undocumented tables and for driver messages are refused; callers continue without them. */
+/* Undocumented tables and driver messages are refused. Callers then continue without them. */
 ENTRY int cuGetExportTable(const void **table)
 {
 	*table = NULL;

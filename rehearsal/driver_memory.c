@@ -57,7 +57,7 @@ ENTRY int cuMemsetD8Async(void *to, unsigned char value, size_t bytes)
 	return CUDA_OK;
 }
 
-/* Memory without an address, and its number of owners: its creator, and each mapping. */
+/* Memory without an address. owners: its creator until it releases the handle, and each mapping. */
 typedef struct physical {
 	uint64_t bytes;
 	int device;
@@ -125,7 +125,10 @@ ENTRY int cuMemAddressReserve(void **address, size_t bytes)
 	return *address ? CUDA_OK : CUDA_OUT_OF_MEMORY;
 }
 
-/* Addresses are not reused: there are enough, and so a stale address never belongs to another block. */
+/*
+ * Addresses are never used again, so a stale address cannot belong to another block. There are enough
+ * addresses.
+ */
 ENTRY int cuMemAddressFree(void)
 {
 	return CUDA_OK;
@@ -146,7 +149,7 @@ ENTRY int cuMemMap(char *address, size_t bytes, size_t offset, physical *handle)
 	return CUDA_OK;
 }
 
-/* Unmapping names a range, which may contain several mappings. */
+/* Unmaps all mappings that begin in a range. */
 ENTRY int cuMemUnmap(char *address, size_t bytes)
 {
 	pthread_mutex_lock(&lock);
@@ -170,8 +173,10 @@ ENTRY int cuMemSetAccess(void)
 	return CUDA_OK;
 }
 
-/* CUpointer_attribute: the attributes that Triton and vLLM ask for. Pinned memory also has an address on
- * the device. */
+/*
+ * CUpointer_attribute: the attributes that Triton and vLLM ask for. Pinned memory has an address on the
+ * device as well.
+ */
 enum {
 	POINTER_CONTEXT = 1,
 	POINTER_TYPE = 2,

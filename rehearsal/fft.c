@@ -39,7 +39,7 @@ ENTRY int cufftDestroy(int plan)
 	return FFT_OK;
 }
 
-/* The plan's user allocates the work area, as PyTorch does. */
+/* PyTorch turns this off and allocates the work area itself, so that it is counted. */
 ENTRY int cufftSetAutoAllocation(int plan, int on)
 {
 	if (!is_plan(plan))
@@ -59,7 +59,10 @@ ENTRY int cufftSetWorkArea(int plan)
 	return is_plan(plan) ? FFT_OK : FFT_INVALID_PLAN;
 }
 
-/* cudaDataType: bytes of a complex number in that precision; 0: cuFFT does not support it. */
+/*
+ * Returns the bytes of a complex number in the precision of a cudaDataType; 0: cuFFT does not support the
+ * type.
+ */
 static size_t complex_bytes(int type)
 {
 	switch (type) {
@@ -79,8 +82,10 @@ static size_t complex_bytes(int type)
 	}
 }
 
-/* The largest transform that a thread block can do in its shared memory; and the largest prime factor,
- * above which cuFFT needs another algorithm. */
+/*
+ * The longest transform that one kernel does in its shared memory; and the largest prime factor for which
+ * cuFFT does not need another algorithm.
+ */
 enum { IN_ONE_KERNEL = 4096, LARGEST_PRIME = 127 };
 
 static int has_small_factors(long long n)
@@ -92,9 +97,9 @@ static int has_small_factors(long long n)
 }
 
 /*
- * Computes a plan's work area. cuFFT's guide says that it has 1 to 8 times as many elements as are
- * transformed, and fewer for some plans. One kernel that transforms a row in shared memory needs no work
- * area; if there are several, the area has a copy of all elements.
+ * Computes a plan's work area. According to cuFFT's guide, it has 1 to 8 times as many elements as are
+ * transformed, and fewer for some plans. p4d assumes the following: if one kernel transforms a row in shared
+ * memory, there is no work area; if several kernels are needed, the area has a copy of all elements.
  */
 static int plan_of(int rank, const long long *n, size_t element, long long batch, size_t *area)
 {

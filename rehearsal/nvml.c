@@ -80,7 +80,7 @@ ENTRY int nvmlDeviceGetIndex(const char *device, unsigned *index)
 	return NVML_OK;
 }
 
-/* A UUID made from sixteen times the bus number, as in cudaGetDeviceProperties. */
+/* A UUID of sixteen bytes, each of which is the bus number, as in cudaGetDeviceProperties. */
 ENTRY int nvmlDeviceGetUUID(const char *device, char *text, unsigned room)
 {
 	unsigned b = (unsigned)index_of(device) + 1;
@@ -106,7 +106,7 @@ ENTRY int nvmlDeviceGetName(const char *device, char *text, unsigned room)
 	return NVML_OK;
 }
 
-/* A question does not create the context, which would count as memory. */
+/* Returns the used memory. It must not create the context, because that would count as memory. */
 static uint64_t used_by(const char *device)
 {
 	const int index = index_of(device);

@@ -15,11 +15,11 @@ typedef struct pinned {
 } pinned;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pinned *all; /* sorted by address; no two blocks overlap */
+static pinned *all; /* sorted by address; blocks do not overlap */
 static size_t all_used, all_room;
 static uint64_t now, peak, managed_now, managed_peak;
 
-/* Number of blocks that begin at ADDRESS or before. */
+/* Returns how many blocks begin at ADDRESS or before. */
 static size_t before(const void *address)
 {
 	size_t low = 0, high = all_used;

@@ -107,7 +107,7 @@ static void write_devices(FILE *out)
 	fputc(']', out);
 }
 
-/* By p4d_report_count. */
+/* Names of counts in the report, in the order of p4d_report_count. */
 static const char *const member[P4D_REPORT_COUNTS] = {"launches",
 						      "products",
 						      "flops",
@@ -171,7 +171,7 @@ ENTRY int p4d_report_write(void)
 	return fclose(out) ? -1 : 0;
 }
 
-/* A process that never used a device (a shell, a helper) writes no report. */
+/* Writes the report at the end. A process that never used a device (a shell, a helper) writes none. */
 __attribute__((destructor)) static void write_at_end(void)
 {
 	for (int i = 0; i < p4d_settings()->devices; i++)

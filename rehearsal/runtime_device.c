@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime: devices. The sizes of a compute capability are those of the CUDA C++ Programming Guide's
- * table. */
+/*
+ * The CUDA runtime: devices. Sizes for each compute capability are from the table in the CUDA C++ Programming
+ * Guide.
+ */
 #include "device.h"
 
 #include <stdint.h>
@@ -14,7 +16,7 @@
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
-/* The first row whose capability is not above the device's counts. */
+/* The row of a device is the first one whose capability is not above the device's. */
 static const p4d_device_kind kinds[] = {
     {120, 100 * KIB, 99 * KIB, 1536, 24, 96 * MIB, 512},
     {100, 228 * KIB, 227 * KIB, 2048, 32, 126 * MIB, 8192},
@@ -179,8 +181,8 @@ ENTRY int cudaDeviceGetAttribute(int *value, int attribute)
 }
 
 /*
- * struct cudaDeviceProp: the members that are set, with their offsets in CUDA 12 and in 13. The attribute's
- * number gives the value; -1: the value is set in a separate line below.
+ * struct cudaDeviceProp: the members that are set, with their offsets in CUDA 12 and in CUDA 13. `attribute`
+ * is the number of the attribute with the member's value; -1: a line below sets the value.
  */
 static const struct {
 	unsigned short at_12, at_13;
@@ -220,7 +222,7 @@ static void fill_properties(char *p, int device, bool is_12)
 	}
 }
 
-/* The name of CUDA 12.0 to 12.9. */
+/* The name of this function in CUDA 12.0 to 12.9. */
 ENTRY int cudaGetDeviceProperties_v2(char *p, int device)
 {
 	fill_properties(p, device, true);

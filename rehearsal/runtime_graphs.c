@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime: graphs, which contain nothing, and objects that live as long as they do. Memory that
- * the driver needs for a graph is not counted. */
+/*
+ * The CUDA runtime: graphs, which are empty here, and user objects of graphs. The memory that the driver
+ * needs for a graph is not counted.
+ */
 #include <stdlib.h>
 
 #include "abi.h"
@@ -29,7 +31,7 @@ ENTRY int cudaGraphInstantiateWithFlags(void **runnable)
 	return new_handle(runnable);
 }
 
-/* PyTorch warns about a graph without nodes. */
+/* Says that a graph has one node, because PyTorch warns about a graph without nodes. */
 ENTRY int cudaGraphGetNodes(void *graph, void **nodes, size_t *count)
 {
 	*count = 1;
@@ -46,10 +48,7 @@ ENTRY int cudaGraphNodeGetType(const void *node, int *type)
 	return CUDA_OK;
 }
 
-/*
- * CUDA 12 passes the count as the third argument; CUDA 13 passes edges as the third and the count as the
- * fourth.
- */
+/* Arguments differ: CUDA 12 has the count as third. CUDA 13 has edges as third, and the count as fourth. */
 ENTRY int cudaGraphNodeGetDependencies(const void *node, void **nodes, void *third, size_t *fourth)
 {
 	size_t *count = p4d_settings_cuda() < 13 ? third : fourth;
@@ -71,7 +70,7 @@ ENTRY int cudaGraphExecDestroy(void *runnable)
 	return CUDA_OK;
 }
 
-/* The code that captured a graph frees it. The graph is its own node. */
+/* Frees the graph. It is its own only node. */
 ENTRY int cudaGraphDestroy(void *graph)
 {
 	free(graph);
@@ -111,7 +110,7 @@ ENTRY int cudaUserObjectRelease(user_object *object, unsigned count)
 	return CUDA_OK;
 }
 
-/* Objects of a graph live until the process ends, because graphs do not know which objects they have. */
+/* Objects of a graph live until the process ends, because graphs do not record which objects they have. */
 ENTRY int cudaGraphRetainUserObject(void *graph, user_object *object, unsigned count)
 {
 	(void)graph;

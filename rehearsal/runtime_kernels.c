@@ -38,8 +38,8 @@ ENTRY int __cudaLaunchKernel(void)
 
 /*
  * The architecture that a kernel was compiled for. If the binary lacks the GPU's own architecture, the GPU
- * runs code of the next lower minor version. CUB chooses its parameters by this number, and fails with any
- * number that is not right.
+ * runs code of the next lower minor version. CUB chooses its parameters by this number, and fails if the
+ * number is wrong.
  */
 static int compiled_for(int sm)
 {
@@ -112,7 +112,7 @@ ENTRY int cudaOccupancyMaxPotentialClusterSize(int *size)
 	return CUDA_OK;
 }
 
-/* Functions that the compiler calls before and after a launch with <<< >>>. */
+/* Arguments of a launch with <<< >>>, which the compiler's code stores before the launch and reads in it. */
 typedef struct configuration {
 	cuda_dim grid, block;
 	size_t shared_bytes;
@@ -142,7 +142,7 @@ ENTRY int __cudaPopCallConfiguration(cuda_dim *grid, cuda_dim *block, size_t *sh
 	return CUDA_OK;
 }
 
-/* Device code registers itself when its library is loaded. */
+/* Registers the device code of a library when that is loaded. */
 ENTRY void **__cudaRegisterFatBinary(void)
 {
 	static void *handle[2];
@@ -167,7 +167,7 @@ ENTRY void __cudaRegisterFunction(void)
 {
 }
 
-/* A variable of device code, by the address of its shadow on the host. */
+/* A variable of device code. symbol: the address of its shadow on the host. */
 typedef struct variable {
 	const void *symbol;
 	size_t bytes;
@@ -209,8 +209,8 @@ ENTRY int cudaGetSymbolAddress(void **address, const void *symbol)
 	pthread_mutex_lock(&lock);
 	variable *v = find_variable(symbol);
 	if (v && !v->address)
-		v->address = p4d_account_address(v->bytes); /* counted together with the other code, in
-							     * the context */
+		v->address = p4d_account_address(
+		    v->bytes); /* its memory is part of the code's, which the context includes */
 	*address = v ? v->address : NULL;
 	pthread_mutex_unlock(&lock);
 	return p4d_result(*address ? CUDA_OK : CUDA_INVALID_VALUE);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA runtime: device memory and pinned host memory. Streams are in order and always finished, so a
- * call with a stream does its work immediately. */
+/*
+ * The CUDA runtime: device memory and pinned host memory. Streams are in order and always finished, so a call
+ * on a stream does its work immediately.
+ */
 #include <string.h>
 
 #include "abi.h"
@@ -23,8 +25,9 @@ ENTRY int cudaFree(void *address)
 	return p4d_result(CUDA_INVALID_VALUE);
 }
 
-/* Pages of managed memory move to the host if the device has no room, so they have an account of their
- * own. */
+/*
+ * Managed memory moves to the host if the device has no room for it, so it is not counted as device memory.
+ */
 ENTRY int cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
 	(void)flags;

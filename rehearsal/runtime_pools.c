@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA runtime: stream-ordered pools (cudaMallocAsync). The used memory is exact. The memory that a pool
- * keeps is not documented: p4d assumes the peak of the used memory, in steps of 32 MiB, until the pool is
- * trimmed.
+ * The CUDA runtime: stream-ordered pools (cudaMallocAsync). The used memory is exact. How much memory a pool
+ * keeps is not documented. p4d assumes that a pool keeps the peak of its used memory, rounded up to 32 MiB,
+ * until it is trimmed.
  */
 #include <pthread.h>
 

@@ -29,7 +29,7 @@ enum { CAPTURE_NONE = 0, CAPTURE_ACTIVE = 1 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static p4d_runtime_stream *all;
 static p4d_runtime_stream
-    own; /* cudaStreamLegacy, cudaStreamPerThread and 0 cannot be captured together with other streams */
+    own; /* the streams cudaStreamLegacy, cudaStreamPerThread and 0, which share one state */
 static unsigned long long captures;
 
 static p4d_runtime_stream *stream_of(const p4d_runtime_stream *handle)
@@ -183,7 +183,7 @@ ENTRY int cudaStreamIsCapturing(const p4d_runtime_stream *stream, int *status)
 static int capture_info(const p4d_runtime_stream *stream, int *status, unsigned long long *id, void **graph,
 			const void **dependencies, size_t *count)
 {
-	static int captured; /* a graph under construction: only its address matters */
+	static int captured; /* stands for a graph that is being captured; only its address matters */
 
 	cudaStreamIsCapturing(stream, status);
 	if (id)

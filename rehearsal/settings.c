@@ -29,7 +29,10 @@ static uint64_t number(const char *name, uint64_t otherwise, uint64_t most)
 	return errno || *end || !value || value > most ? otherwise : value;
 }
 
-/* Copies the variable: programs that set their title (setproctitle) overwrite their initial environment. */
+/*
+ * Returns a copy of a variable, because programs that set their title (setproctitle) overwrite their initial
+ * environment.
+ */
 static const char *text(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
@@ -58,8 +61,8 @@ const p4d_rehearsal_settings *p4d_settings(void)
 }
 
 /*
- * Finds a library whose name contains CUDA's release: libcudart.so.12, or a copy with a hash,
- * libcudart.3eda8113.so.13.
+ * Finds a loaded library whose name has CUDA's release: libcudart.so.12, or libcudart.3eda8113.so.13 (a copy
+ * with a hash in its name).
  */
 static int look(struct dl_phdr_info *library, size_t bytes, void *found)
 {

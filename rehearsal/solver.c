@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces cuSOLVER's dense solvers as PyTorch calls them: returns the size of workspaces, and success as
- * each status.
+ * Replaces cuSOLVER's dense solvers, as far as PyTorch calls them. It returns the sizes of workspaces, and
+ * reports success in each status.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* cusolverStatus_t */
 enum { SOLVER_OK = 0, SOLVER_NO_MEMORY = 2, SOLVER_INVALID = 3 };
 
-/* Number of columns that a blocked factorization processes together. */
+/* Number of columns that a blocked factorization processes at a time. */
 enum { BLOCK = 128 };
 
 typedef struct solver_handle {
@@ -37,7 +37,7 @@ ENTRY int cusolverDnSetStream(solver_handle *h, void *stream)
 	return SOLVER_OK;
 }
 
-/* Settings of a method, which the stand-in ignores. */
+/* Settings of a method. The stand-in ignores them. */
 #define SETTINGS(create, destroy) \
 	ENTRY int create(void **settings) \
 	{ \
@@ -98,7 +98,7 @@ static uint64_t eigenvalues(int n)
 	return 2 * (uint64_t)n * (uint64_t)n + 6 * (uint64_t)n + 1;
 }
 
-/* Writes success as the first COUNT results of the method, in device memory. */
+/* Writes success to COUNT statuses in device memory. */
 static int done(int *status, int count)
 {
 	p4d_report_add(P4D_REPORT_LAUNCHES, 1);
@@ -183,8 +183,10 @@ SINGULAR(D)
 SINGULAR(C)
 SINGULAR(Z)
 
-/* Factorizations: QR and related methods, LU, Cholesky. For some, PyTorch uses the methods whose names
- * begin with X. */
+/*
+ * Factorizations: QR and related methods, LU, Cholesky. For some of them, PyTorch calls the functions whose
+ * names begin with X.
+ */
 #define FACTORS(t, orgqr, ormqr, syevd) \
 	ENTRY int cusolverDn##t##geqrf_bufferSize(H, int m, int n, A, int *size) \
 	{ \
@@ -387,7 +389,7 @@ ENTRY int cusolverDnXsyevBatched(H, const void *settings, int job, int triangle,
 	return done(status, (int)batch);
 }
 
-/* Eigenvalues by Jacobi's method, of small matrices or of many. */
+/* Eigenvalues by Jacobi's method, for small matrices or for many. */
 #define EIGENVALUES_OF_MANY(name) \
 	ENTRY int cusolverDn##name##_bufferSize(H, int job, int triangle, int n, A, const void *w, \
 						int *size, const void *settings, int batch) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuSPARSE as PyTorch calls it: descriptors, products of a sparse matrix, triangular solvers, and sorting of
- * indices. It does not implement products of two sparse matrices, because only a GPU counts how many elements
- * they have.
+ * indices. It does not implement products of two sparse matrices, because only a computation on the GPU finds
+ * how many elements the result has.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ ENTRY const char *cusparseGetErrorString(int status)
 	return status >= 0 && status < SPARSE_STATUSES ? texts[status] : "unknown status";
 }
 
-/* Makes an object without contents, because PyTorch only passes such a pointer on. */
+/* Makes an object without contents. PyTorch only passes its pointer on. */
 static int make(void **object)
 {
 	*object = calloc(1, 16);
@@ -82,7 +82,7 @@ SETTING(cusparseCsrSetStridedBatch)
 SETTING(cusparseDnMatSetStridedBatch)
 SETTING(cusparseSpMatSetAttribute)
 
-/* cuSPARSE's documents do not say how large its workspaces are. */
+/* Returns no workspace, because cuSPARSE's documents do not say how large workspaces are. */
 static int workspace(size_t *bytes)
 {
 	p4d_report_doubt("workspaces of cuSPARSE are not known, so p4d does not count them");
@@ -114,7 +114,7 @@ KERNEL(cusparseXcoosortByRow)
 KERNEL(cusparseXcsrsort)
 KERNEL(cusparseCreateIdentityPermutation)
 
-/* Arguments before the size: handle, operations, numbers, matrices, types, methods. */
+/* The arguments of these functions before the size: handle, operations, numbers, matrices, types, methods. */
 #define OPERANDS const void *h, int op
 #define MATRICES const void *alpha, const void *a, const void *x
 

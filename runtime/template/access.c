@@ -13,7 +13,7 @@ static int undefined(const char *name, p4d_datum *result)
 	return 0;
 }
 
-/* How many further values of a loop must be known before this member can be read. */
+/* Returns how many values of a loop, counted from its start, must be known before this member can be read. */
 static size_t needed_for(const p4d_loop *loop, const char *name)
 {
 	if (!strcmp(name, "last") || !strcmp(name, "nextitem"))
@@ -36,7 +36,7 @@ static int loop_member(p4d_rendering *r, p4d_loop *loop, const char *name, p4d_d
 	    {"first", p4d_value_bool(loop->index == 0)},
 	    {"last", p4d_value_bool(loop->index + 1 == loop->count)},
 	    {"length", p4d_value_integer((int64_t)loop->count)},
-	    /* the depth is above 1 only in a recursive loop */
+	    /* always 1, because p4d has no recursive loops */
 	    {"depth", p4d_value_integer(1)},
 	    {"depth0", p4d_value_integer(0)},
 	};
@@ -53,7 +53,7 @@ static int loop_member(p4d_rendering *r, p4d_loop *loop, const char *name, p4d_d
 	return 0;
 }
 
-/* Looks up a method. 1: there is one; 0: there is none; -1: error. */
+/* Looks up a method. Returns 1: found; 0: the value has no such method; -1: error. */
 static int find_method(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result)
 {
 	const p4d_builtin *builtin = p4d_template__find_method(value, name);
@@ -89,7 +89,7 @@ int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name,
 	return 0;
 }
 
-/* Converts an index, where -1 is the last element; false: there is no such element. */
+/* Converts an index to a position; -1 is the last element. False: there is no such element. */
 static bool element(int64_t index, size_t count, size_t *at)
 {
 	const int64_t from_start = index < 0 ? index + (int64_t)count : index;
@@ -153,7 +153,7 @@ int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_d
 	return 0;
 }
 
-/* One bound of a slice, computed as in Python's slice.indices. */
+/* Computes one bound of a slice, as Python's slice.indices does. */
 static int64_t limit(const p4d_datum *bound, int64_t count, bool backwards, int64_t otherwise)
 {
 	if (!bound || bound->kind == P4D_NONE)

@@ -4,8 +4,7 @@
 #include <stddef.h>
 
 /*
- * Memory that is freed as a whole. most_bytes: its maximum size. All members but most_bytes are zero at
- * first.
+ * Memory that is freed as a whole. most_bytes: limit of its size. All other members must be zero before use.
  */
 typedef struct p4d_arena {
 	struct p4d_arena_block *blocks;

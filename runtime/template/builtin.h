@@ -10,7 +10,7 @@ typedef struct p4d_named_value {
 	p4d_datum value;
 } p4d_named_value;
 
-/* A call of a built-in function: its object or the filtered value, and its arguments. */
+/* A call of a built-in function. self: the object of a method, or the value that a filter or test gets. */
 typedef struct p4d_invocation {
 	p4d_datum self;
 	const struct p4d_builtin *builtin;
@@ -22,8 +22,8 @@ typedef struct p4d_invocation {
 } p4d_invocation;
 
 /*
- * A filter, test, function or method. parameters: their names, separated by blanks; NULL: it takes any
- * arguments, which are in `at` and `named`.
+ * A filter, test, function or method. parameters: names of its parameters, separated by blanks. If this is
+ * NULL, it takes any arguments, and reads them from `at` and `named`.
  */
 typedef struct p4d_builtin {
 	const char *name;
@@ -38,11 +38,11 @@ const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name);
 const p4d_method *p4d_template__find_function(const char *name);
 const p4d_builtin *p4d_template__find_in(const p4d_builtin *list, const char *name);
 
-/* Assigns the arguments of a call to parameters, and makes the call. */
+/* Assigns the arguments of a call to parameters, and calls the function. */
 int p4d_template__call(p4d_rendering *r, p4d_invocation *call, p4d_datum *result);
-/* Evaluates the arguments of a node. */
+/* Evaluates the arguments of a node, and adds them to *call. */
 int p4d_template__call_arguments(p4d_rendering *r, const p4d_node *list, p4d_invocation *call);
-/* A call of a macro. */
+/* Calls a macro. */
 int p4d_template__call_macro(p4d_rendering *r, const p4d_macro *macro, const p4d_invocation *call,
 			     p4d_datum *result);
 
@@ -51,13 +51,16 @@ extern const p4d_builtin p4d_template__text_methods[], p4d_template__dict_method
     p4d_template__list_methods[], p4d_template__loop_methods[], p4d_template__text_filters[],
     p4d_template__list_filters[], p4d_template__value_filters[], p4d_template__tests[];
 
-/* The value of an argument, or the default if the argument is not given. Errors: it is of another kind. */
+/*
+ * Read the argument of a parameter. If it was not given, the default that the caller has stored stays.
+ * Errors: the argument is of another kind.
+ */
 int p4d_template__text_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, p4d_string *text);
 int p4d_template__integer_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, int64_t *integer);
 int p4d_template__truth_slot(p4d_rendering *r, const p4d_invocation *call, size_t slot, bool *truth);
-/* The filtered value as a text. */
+/* Converts the filtered value to a text. */
 int p4d_template__self_text(p4d_rendering *r, const p4d_invocation *call, p4d_string *text);
-/* A member by a path such as "function.name". */
+/* Reads a member by a path such as "function.name". */
 int p4d_template__member(p4d_rendering *r, p4d_datum value, p4d_datum path, p4d_datum *result);
 
 /* JSON as transformers' tojson writes it. */

@@ -29,7 +29,7 @@ static int add_named(p4d_rendering *r, given *a, const char *name, p4d_datum val
 	return p4d_template__spend(r, 1);
 }
 
-/* Adds the arguments of *values. */
+/* Adds the elements of `values`, which the call has as *values, to the arguments. */
 static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 {
 	const p4d_datum *at = NULL;
@@ -43,7 +43,7 @@ static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 	return 0;
 }
 
-/* Adds the arguments of **mapping. */
+/* Adds the entries of `mapping`, which the call has as **mapping, to the named arguments. */
 static int add_mapping(p4d_rendering *r, given *a, p4d_datum mapping)
 {
 	if (mapping.kind != P4D_DICT)
@@ -85,7 +85,7 @@ int p4d_template__call_arguments(p4d_rendering *r, const p4d_node *list, p4d_inv
 	return 0;
 }
 
-/* The index of a name in a list separated by blanks; -1: it is not there. */
+/* Returns the position of a name in a list of names separated by blanks; -1: it is not in the list. */
 static int slot_of(const char *parameters, const char *name)
 {
 	const size_t length = strlen(name);
@@ -145,13 +145,13 @@ static const p4d_datum *argument(const p4d_invocation *call, size_t i, const cha
 	return NULL;
 }
 
-/* Checks that all arguments have a parameter. Every macro accepts `caller`. */
+/* Checks that each argument has a parameter. Every macro also accepts `caller`. */
 static int check_arguments(p4d_rendering *r, const p4d_node *parameters, const p4d_invocation *call)
 {
 	size_t count = 0, used = call->count;
 
 	for (const p4d_node *one = parameters; one; one = one->next, count++) {
-		/* define_arguments compares the same names once more */
+		/* charged here because define_arguments repeats these comparisons */
 		if (p4d_template__spend(r, call->names / 4) < 0)
 			return -1;
 		for (size_t j = 0; count >= call->count && j < call->names; j++)
@@ -238,7 +238,7 @@ int p4d_template__self_text(p4d_rendering *r, const p4d_invocation *call, p4d_st
 	return p4d_template__string(r, call->self, text);
 }
 
-/* Follows a part of a path, which is an index if it has only digits. */
+/* Reads one part of a path. If it has only digits, it is an index. */
 static int step_into(p4d_rendering *r, p4d_datum value, p4d_string part, p4d_datum *result)
 {
 	int64_t index = 0;

@@ -177,7 +177,8 @@ static int evaluate_math(p4d_rendering *r, const p4d_node *node, p4d_datum *resu
 	    p4d_template__evaluate(r, node->b ? node->b : node->a, &b) < 0)
 		return -1;
 	r->line = node->line;
-	if (minus && b.kind == P4D_REAL) { /* 0 - 0.0 would have the other sign */
+	if (minus &&
+	    b.kind == P4D_REAL) { /* negated directly, because 0 - 0.0 would be 0.0 instead of -0.0 */
 		*result = p4d_value_real(-b.real);
 		return 0;
 	}

@@ -6,7 +6,8 @@
 #include "template/operate.h"
 
 /*
- * How a statement ends: with an error (-1), normally, or by leaving an iteration of a loop or the whole loop.
+ * How a statement ends: FAILED: with an error; ON: normally; BREAK: by leaving the loop; CONTINUE: by leaving
+ * the iteration.
  */
 enum { FAILED = -1, ON, BREAK, CONTINUE };
 
@@ -71,7 +72,7 @@ int p4d_template__capture(p4d_rendering *r, const p4d_node *list, p4d_datum *tex
 	return rc < 0 ? -1 : 0;
 }
 
-/* Executes a block and filters its output. With a scope, its variables are local. */
+/* Executes a block and filters its output. Variables that the block sets are local to it. */
 static int capture_filtered(p4d_rendering *r, const p4d_node *node, p4d_datum *text)
 {
 	p4d_scope *const before = r->scope;
@@ -109,14 +110,17 @@ static int execute_if(p4d_rendering *r, const p4d_node *node)
 			return FAILED;
 		if (truth)
 			return execute(r, node->b);
-		/* elif is stored as an `if` that is alone in an else */
+		/* the parser stores elif as an `if` that is the only statement of the else part */
 		if (!node->c || node->c->kind != P4D_NODE_IF || node->c->next)
 			return execute(r, node->c);
 		node = node->c;
 	}
 }
 
-/* The scope of the next iteration: the previous one's again, unless a macro refers to that. */
+/*
+ * Returns the scope for the next iteration. It is the previous iteration's, unless a macro still refers to
+ * that one.
+ */
 static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer)
 {
 	if (!last || last->held)
@@ -125,7 +129,10 @@ static p4d_scope *next_scope(p4d_rendering *r, p4d_scope *last, p4d_scope *outer
 	return last;
 }
 
-/* The values of a loop whose condition is not evaluated yet, and those for which it was true. */
+/*
+ * A loop with a condition. at, count: the values for which the condition was not evaluated yet. kept: the
+ * values for which it was true.
+ */
 typedef struct p4d_selection {
 	const p4d_node *node;
 	p4d_scope *outer, *scope;
@@ -168,8 +175,8 @@ int p4d_template__reach(p4d_rendering *r, p4d_loop *loop, size_t wanted)
 }
 
 /*
- * Copies the values of a loop with a condition, since iterations may change the condition's result for later
- * values.
+ * Begins to select the values of a loop with a condition. They are selected one by one, because an iteration
+ * may change what the condition gives for later values.
  */
 static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loop)
 {
@@ -182,7 +189,7 @@ static int begin_selection(p4d_rendering *r, const p4d_node *node, p4d_loop *loo
 	return p4d_template__new_list(r, P4D_LIST_PLAIN, 0, &made->kept);
 }
 
-/* Runs the iterations of a loop. *whole: at least one iteration ran to its end. */
+/* Runs the iterations of a loop. *whole: whether at least one iteration ran to its end. */
 static int go_round(p4d_rendering *r, const p4d_node *node, p4d_scope *outer, p4d_loop *loop, bool *whole)
 {
 	p4d_scope *scope = NULL;
@@ -219,8 +226,8 @@ static int execute_for(p4d_rendering *r, const p4d_node *node)
 	    (node->d && begin_selection(r, node, loop) < 0))
 		return FAILED;
 	int how = go_round(r, node, before, loop, &whole);
-	if (how == ON && !whole) { /* as in Jinja, else runs unless an iteration ran to its end without break
-				      or continue */
+	if (how == ON && !whole) { /* As in Jinja, else runs if no iteration ran to its end: each one was left
+				      by break or continue, or there were none. */
 		if (!(r->scope = p4d_template__scope(r, before)))
 			return FAILED;
 		how = execute(r, node->e);
@@ -260,7 +267,7 @@ static int execute_macro(p4d_rendering *r, const p4d_node *node)
 	return new_macro(r, node, &value) < 0 ? FAILED : p4d_template__define(r, r->scope, node->name, value);
 }
 
-/* Calls a macro, to which the content of the block is passed as `caller`. */
+/* Calls a macro, and passes the content of the block to it as `caller`. */
 static int execute_call_block(p4d_rendering *r, const p4d_node *node)
 {
 	p4d_invocation call = {.count = 0};
@@ -355,7 +362,7 @@ static int execute_one(p4d_rendering *r, const p4d_node *node)
 		return BREAK;
 	case P4D_NODE_CONTINUE:
 		return CONTINUE;
-	default: /* an expression, which the parser never makes a statement */
+	default: /* an expression; the parser never stores one as a statement */
 		return p4d_template__fail(r, "found an expression, expected a statement");
 	}
 }

@@ -126,7 +126,7 @@ static const p4d_datum *named(const p4d_invocation *call, const char *name)
 	return NULL;
 }
 
-/* Applies a filter or test, with the arguments that follow its name. */
+/* Applies a filter or test to one value. `first`: index of the first argument after its name. */
 static int apply(p4d_rendering *r, const p4d_invocation *call, size_t first, const p4d_builtin *builtin,
 		 p4d_datum one, p4d_datum *result)
 {
@@ -149,7 +149,9 @@ static int unknown(p4d_rendering *r, const char *what, p4d_datum name)
 				  name.text.length < 60 ? (int)name.text.length : 60, name.text.at);
 }
 
-/* A value as a NUL-terminated name; NULL: it is no name. */
+/*
+ * Copies a value to buf as a NUL-terminated name; NULL: the value is not a text, or is too long for a name.
+ */
 static const char *name_of(p4d_datum value, char buf[64])
 {
 	if (value.kind != P4D_STRING || value.text.length >= 64)
@@ -199,7 +201,7 @@ static int filter_map(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return 0;
 }
 
-/* Whether a value passes the test of select or selectattr; without a test, whether it is true. */
+/* Whether a value passes the test of select or selectattr. Without a test, it passes if it is true. */
 static int passes(p4d_rendering *r, const p4d_invocation *call, bool by_member, const p4d_builtin *test,
 		  p4d_datum one, bool *truth)
 {
@@ -242,7 +244,10 @@ static int filter_select(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	return 0;
 }
 
-/* The key by which a value is sorted: a member, or the value; in lower case unless case matters. */
+/*
+ * Computes the key by which a value is sorted: a member of the value, or the value itself. Texts are compared
+ * in lower case unless by_case is set.
+ */
 static int sort_key(p4d_rendering *r, p4d_datum value, const p4d_datum *member, bool by_case, p4d_datum *key)
 {
 	*key = value;

@@ -108,7 +108,7 @@ static int filter_indent(p4d_rendering *r, const p4d_invocation *call, p4d_datum
 	    p4d_template__truth_slot(r, call, 1, &first) < 0 ||
 	    p4d_template__truth_slot(r, call, 2, &blank) < 0)
 		return -1;
-	/* Jinja adds a newline, because it counts a last line even if the text does not end with one */
+	/* Jinja adds a newline, so that the last line counts even if the text does not end with a newline. */
 	if (p4d_template__write(r, &buffer, text.at, text.length) < 0 ||
 	    p4d_template__write(r, &buffer, "\n", 1) < 0 ||
 	    p4d_template__lines(r, (p4d_string){buffer.at, buffer.length}, false, &lines) < 0)

@@ -46,7 +46,7 @@ static int filter_abs(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 			 : (*result = p4d_value_integer(whole), 0);
 }
 
-/* A real number as an integer, as Python converts a finite one. */
+/* Converts a real number to an integer, as Python's int does. */
 static p4d_parsed truncate(double real, int64_t *integer)
 {
 	if (isnan(real) || isinf(real))
@@ -67,7 +67,10 @@ static p4d_parsed read_integer(p4d_string text, int64_t base, int64_t *integer)
 	return what;
 }
 
-/* Returns the number; if the text is no number, the given default; or an error. */
+/*
+ * Returns the number that was read. If the value is no number, returns the default that the template gives
+ * or, without one, `none`. Fails if p4d cannot read the number.
+ */
 static int number_or(p4d_rendering *r, const p4d_invocation *call, p4d_parsed what, p4d_datum number,
 		     p4d_datum none, p4d_datum *result)
 {
@@ -124,7 +127,10 @@ static int filter_float(p4d_rendering *r, const p4d_invocation *call, p4d_datum 
 	return number_or(r, call, what, p4d_value_real(real), p4d_value_real(0), result);
 }
 
-/* Rounds to a decimal as Python does; a number in the middle goes to the even one. */
+/*
+ * Rounds to a number of decimals as Python does. If a number is halfway between two candidates, the even one
+ * is chosen.
+ */
 static int round_common(p4d_rendering *r, p4d_datum value, int64_t precision, p4d_datum *result)
 {
 	char text[400];
@@ -135,7 +141,7 @@ static int round_common(p4d_rendering *r, p4d_datum value, int64_t precision, p4
 		*result = value.kind == P4D_BOOL ? p4d_value_integer(value.truth) : value;
 		return 0;
 	}
-	if (precision >= 0 && !(fabs(value.real) < 0x1p53)) { /* such a number has no decimals */
+	if (precision >= 0 && !(fabs(value.real) < 0x1p53)) { /* a number of this size has no decimals */
 		*result = value;
 		return 0;
 	}
@@ -172,7 +178,7 @@ static int filter_attr(p4d_rendering *r, const p4d_invocation *call, p4d_datum *
 {
 	if (!call->slot[0] || call->slot[0]->kind != P4D_STRING)
 		return p4d_template__fail(r, "attr: the name of a member is expected");
-	/* these mappings have methods, but no keys */
+	/* for namespaces and loops, an item and a member of the same name are the same */
 	if (call->self.kind == P4D_NAMESPACE || call->self.kind == P4D_LOOP)
 		return p4d_template__item(r, call->self, *call->slot[0], result);
 	*result = (p4d_datum){.kind = P4D_UNDEFINED};

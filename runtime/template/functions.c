@@ -19,8 +19,8 @@ static int call_raise(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 }
 
 /*
- * Copies a format without directives whose value strftime does not know: the zone (which this date does not
- * have) and microseconds.
+ * Copies a format for strftime, and replaces the directives whose value strftime does not know: microseconds
+ * become 000000, and the time zone, which this date does not have, is left out.
  */
 static size_t plain_format(p4d_string format, char *copy)
 {
@@ -56,8 +56,10 @@ static int call_date(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 		    r, "the template shows the date of today: give the date with --chat-date YYYY-MM-DD");
 		return p4d_fix(r->err, "--chat-date YYYY-MM-DD");
 	}
-	/* strftime's result does not distinguish an empty text from one that is too long, so both get a
-	 * blank at the end */
+	/*
+	 * strftime returns 0 both for an empty text and for one that is too long. So the format gets a blank
+	 * at its end, and the text is never empty.
+	 */
 	size_t length = plain_format(format, copy);
 	memcpy(copy + length, " ", 2);
 	char *text = p4d_template__take(r->arena, ROOM, 1);
@@ -103,7 +105,7 @@ static int call_range(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return 0;
 }
 
-/* The functions dict and namespace: a mapping, and names. */
+/* The functions dict and namespace, which take a mapping and named values. */
 static int call_dict(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const bool space = *call->builtin->name == 'n';

@@ -73,7 +73,7 @@ static int new_line(json *j)
 
 static int write_value(json *j, p4d_datum value);
 
-/* The text before each element. */
+/* Writes what is before element i: a separator, unless it is the first, and a new line. */
 static int begin_element(json *j, size_t i)
 {
 	if (i && p4d_template__write(j->r, &j->buffer, j->between.at, j->between.length) < 0)
@@ -113,7 +113,7 @@ static int write_key(json *j, p4d_datum key)
 	return p4d_template__string(j->r, key, &text) < 0 ? -1 : write_string(j, text);
 }
 
-/* The items, sorted by their keys. */
+/* Copies the items of a mapping and sorts them by their keys. */
 static int sort_items(json *j, const p4d_dict *dict, p4d_dict *sorted)
 {
 	p4d_rendering *r = j->r;
@@ -196,7 +196,7 @@ static int write_value(json *j, p4d_datum value)
 	return p4d_template__not_a(j->r, value, "is no JSON");
 }
 
-/* indent: a number of blanks, or a text. */
+/* Reads the argument `indent`, which is a number of blanks or a text. */
 static int read_indent(json *j, const p4d_invocation *call, p4d_string *indent)
 {
 	const p4d_datum *given = call->slot[1];

@@ -17,9 +17,9 @@ typedef struct lexer {
 	p4d_error *err;
 	const char *name;
 	const char *at, *end, *source;
-	const char *counted; /* lines are counted up to here */
+	const char *counted; /* l->line is the number of the line that has this character */
 	unsigned line;
-	bool begins_line; /* the last token ended a line, or there was none yet */
+	bool begins_line; /* the last token ended a line, or there was no token yet */
 	unsigned depth;
 	char closing[PARENTHESES];
 } lexer;
@@ -59,7 +59,7 @@ static bool begins(const lexer *l, const char *at, const char *word)
 	return (size_t)(l->end - at) >= length && !memcmp(at, word, length);
 }
 
-/* Continues at `to`. */
+/* Moves the position to `to`, and counts the lines up to there. */
 static void go_to(lexer *l, const char *to)
 {
 	if (to > l->at)
@@ -74,8 +74,9 @@ static const char *behind_space(const lexer *l, const char *at)
 }
 
 /*
- * Text before a tag, without the white space that the tag removes: all of it with `-`; the indentation of its
- * line unless with `+` or, in_line, if the tag prints a value.
+ * Adds the text before a tag. The tag may remove white space at the end of this text. With the sign `-` it
+ * removes all of it. Without a sign it removes the indentation of its own line, unless in_line is set (the
+ * tag prints a value). With `+` it removes nothing.
  */
 static int add_data(lexer *l, const char *to, char sign, bool in_line)
 {
@@ -93,7 +94,10 @@ static int add_data(lexer *l, const char *to, char sign, bool in_line)
 	return text.length ? add(l, (p4d_token){.kind = P4D_TOKEN_DATA, .text = text}) : 0;
 }
 
-/* The position after the end of a block or comment ("%}", "#}") at `at`; NULL: there is none. */
+/*
+ * If a block or comment ends at `at` ("%}", "#}"), returns the position after it; NULL: it does not end
+ * there.
+ */
 static const char *behind_end(const lexer *l, const char *at, const char *end)
 {
 	if (begins(l, at, end))
@@ -110,7 +114,10 @@ static char sign_at(const lexer *l, const char *at)
 	return at < l->end && (*at == '-' || *at == '+') ? *at : '\0';
 }
 
-/* The end of the tag {% WORD at `at`: "%}", if it has no more. NULL: another tag. *sign: at its beginning. */
+/*
+ * If the tag {% WORD begins at `at`, returns the position after WORD and the white space that follows. NULL:
+ * another tag is there. *sign: the sign after {%.
+ */
 static const char *behind_tag(const lexer *l, const char *at, const char *word, char *sign)
 {
 	if (!begins(l, at, "{%"))
@@ -122,7 +129,7 @@ static const char *behind_tag(const lexer *l, const char *at, const char *word, 
 	return behind_space(l, at + strlen(word));
 }
 
-/* The text up to {% endraw %}, unchanged. */
+/* Adds the text up to {% endraw %} unchanged. */
 static int read_raw(lexer *l, const char *tag)
 {
 	const char *end = begins(l, tag, "%}") ? tag + 2 : behind_space(l, tag + 3);
@@ -251,7 +258,7 @@ static int read_part(lexer *l)
 	return *l->at == '"' || *l->at == '\'' ? read_string(l) : read_sign(l);
 }
 
-/* The position after the end of a tag, if it is here; NULL: the tag continues. */
+/* If the tag ends at the current position, returns the position after its end; NULL: the tag continues. */
 static const char *behind_here(const lexer *l, bool prints)
 {
 	if (l->depth)
@@ -286,7 +293,7 @@ static int read_tag(lexer *l, bool prints)
 	return fail(l, "a tag without its end", begin);
 }
 
-/* The text up to the next tag, and that tag. */
+/* Reads the text up to the next tag, and then that tag. */
 static int read_next(lexer *l)
 {
 	const char *at = l->at, *raw;
@@ -311,7 +318,10 @@ static int read_next(lexer *l)
 	return read_tag(l, at[1] == '{');
 }
 
-/* A copy in which every line break is one newline, without the one at the end, and NUL-terminated. */
+/*
+ * Copies the template. In the copy, each line break is one newline, the newline at the end is removed, and a
+ * NUL follows.
+ */
 static char *normalize(p4d_string source, p4d_arena *arena, size_t *length)
 {
 	char *text = p4d_template__take(arena, source.length + 1, 1);

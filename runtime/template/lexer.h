@@ -36,8 +36,9 @@ typedef struct p4d_token_list {
 } p4d_token_list;
 
 /*
- * The tokens of a template with trim_blocks and lstrip_blocks, as Jinja reads it. The caller frees list->at,
- * also after an error. The texts of tokens are in the arena. Errors: VALUE (name:line: what), NO_MEMORY.
+ * Splits a template into tokens. Treats white space like Jinja with trim_blocks and lstrip_blocks. The caller
+ * frees list->at, also after an error. The texts of tokens are in the arena. Errors: VALUE (name:line: what),
+ * NO_MEMORY.
  */
 int p4d_template__tokens(p4d_token_list *list, p4d_arena *arena, const char *name, p4d_string source,
 			 p4d_error *err);

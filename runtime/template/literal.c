@@ -41,8 +41,8 @@ static bool read_code(p4d_string raw, size_t *at, int base, size_t least, size_t
 }
 
 /*
- * Reads one escape after the backslash at *at. Returns 1 and *code; 0: it is no escape; 2: an escaped
- * newline, which is removed; -1: it is malformed.
+ * Reads one escape after the backslash at *at. Returns 1: it is *code; 0: it is not an escape; 2: it is an
+ * escaped newline, which is removed; -1: it is malformed.
  */
 static int escape(p4d_string raw, size_t *at, uint32_t *code)
 {
@@ -71,8 +71,10 @@ static int escape(p4d_string raw, size_t *at, uint32_t *code)
 
 int p4d_template__unescape(p4d_string raw, p4d_arena *arena, p4d_string *text)
 {
-	/* a character takes no more bytes than its escape: \1 to \377 take at least two, \xHH four, \uHHHH
-	 * six */
+	/*
+	 * a character's UTF-8 is never longer than its escape: \1 to \377 have at least two bytes, \xHH four,
+	 * \uHHHH six
+	 */
 	char *to = p4d_template__take(arena, raw.length + 1, 1);
 	size_t length = 0, at = 0;
 	uint32_t code = 0;
@@ -105,7 +107,7 @@ static size_t digits(p4d_string text, size_t at, int base)
 	return at;
 }
 
-/* The end of the number at the beginning, if it is a real number; 0: it is not. */
+/* Returns the end of the real number at the beginning of the text; 0: there is no real number. */
 static size_t real_end(p4d_string text)
 {
 	size_t end = digits(text, 0, 10);
@@ -167,7 +169,10 @@ static p4d_string stripped(p4d_string text)
 	return text;
 }
 
-/* Whether a text may have digits of other scripts, which Python's int and float accept. */
+/*
+ * Whether a text may have digits of other scripts. Python's int and float accept these, but p4d does not read
+ * them.
+ */
 static bool may_be_foreign(p4d_string text)
 {
 	bool foreign = false;
@@ -181,8 +186,10 @@ static bool may_be_foreign(p4d_string text)
 	return foreign;
 }
 
-/* The start of the digits after "0x" and similar prefixes; *base: 0 takes it from the prefix. text.length:
- * no number in this base. */
+/*
+ * Returns the position of the first digit, after a prefix such as "0x". *base: the number's base; 0: the
+ * prefix gives it. Returns text.length if the text is no number in this base.
+ */
 static size_t behind_prefix(p4d_string text, size_t at, int *base)
 {
 	static const char letters[] = "bBoOxX";

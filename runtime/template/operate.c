@@ -76,8 +76,10 @@ static bool is_nan(p4d_datum value)
 
 #define TWO_TO_63 9223372036854775808.0
 
-/* Compares an integer and a real number exactly, because a double cannot represent most integers above
- * 2^53. */
+/*
+ * Compares an integer and a real number exactly. Converting the integer to a double would not, because a
+ * double cannot represent most integers above 2^53.
+ */
 static int compare_mixed(int64_t x, double y)
 {
 	if (y >= TWO_TO_63 || y < -TWO_TO_63)
@@ -222,7 +224,7 @@ int p4d_template__compare(p4d_rendering *r, p4d_datum a, p4d_datum b, int *order
 				  p4d_template__kind(b));
 }
 
-/* Whether Python can hash a value; elements of tuples and similar values are not checked. */
+/* Whether Python can hash a value. For tuples and similar values, the elements are not checked. */
 static bool is_key(p4d_datum value)
 {
 	return value.kind != P4D_DICT && (value.kind != P4D_LIST || value.list->form != P4D_LIST_PLAIN);
@@ -317,7 +319,7 @@ static int keys(p4d_rendering *r, const p4d_dict *dict, const p4d_datum **at, si
 void p4d_template__pass(p4d_list *generator, size_t count)
 {
 	if (!count)
-		return; /* the rendering may have no memory yet */
+		return; /* nothing to do; the list's array may not exist yet */
 	generator->at += count;
 	generator->count -= count;
 	generator->room = generator->count;

@@ -3,7 +3,10 @@
 
 #include "template/run.h"
 
-/* Whether a value is a number in Python, as a bool also is; and its value if it is no float. */
+/*
+ * Whether a value is a number in Python, where a bool is a number too. p4d_template__whole: the value of a
+ * number that is not a float.
+ */
 static inline bool p4d_template__is_number(p4d_datum value)
 {
 	return value.kind == P4D_BOOL || value.kind == P4D_INTEGER || value.kind == P4D_REAL;
@@ -14,7 +17,7 @@ static inline int64_t p4d_template__whole(p4d_datum value)
 	return value.kind == P4D_BOOL ? value.truth : value.integer;
 }
 
-/* Python's operations on values. Their work on long values counts as steps. */
+/* Python's operations on values. If values are long, the work counts as steps. */
 int p4d_template__truth(p4d_rendering *r, p4d_datum value, bool *truth);
 int p4d_template__equal(p4d_rendering *r, p4d_datum a, p4d_datum b, bool *equal);
 /* *order: below 0, 0 or above 0 if a is less than, equal to or greater than b. */
@@ -23,22 +26,22 @@ int p4d_template__contains(p4d_rendering *r, p4d_datum all, p4d_datum one, bool 
 int p4d_template__math(p4d_rendering *r, p4d_operator op, p4d_datum a, p4d_datum b, p4d_datum *result);
 int p4d_template__length(p4d_rendering *r, p4d_datum value, size_t *length);
 
-/* The values that a loop iterates over; a generator is empty afterwards. */
+/* Returns the values that a loop over `value` visits. If it is a generator, it is empty afterwards. */
 int p4d_template__iterate(p4d_rendering *r, p4d_datum value, const p4d_datum **at, size_t *count);
 /* Removes the first values of a generator. */
 void p4d_template__pass(p4d_list *generator, size_t count);
-/* Fails for a value of the wrong kind, with the kind's name. */
+/* Fails because a value is of the wrong kind. The message has the name of its kind. */
 int p4d_template__not_a(p4d_rendering *r, p4d_datum value, const char *what);
 const char *p4d_template__kind(p4d_datum value);
 
-/* The value as Python's str, and as its repr. */
+/* Python's str of a value, and its repr. */
 int p4d_template__string(p4d_rendering *r, p4d_datum value, p4d_string *text);
 int p4d_template__write_value(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
 int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
 /* The repr of a float. */
 void p4d_template__real_text(double real, char text[64]);
 
-/* Members, items and slices; a missing one is undefined. */
+/* Read members, items and slices. If there is none, the result is undefined. */
 int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result);
 int p4d_template__item(p4d_rendering *r, p4d_datum value, p4d_datum index, p4d_datum *result);
 /* bound: start, stop and step; NULL: none. */

@@ -12,7 +12,7 @@ static double real(p4d_datum value)
 	return value.kind == P4D_REAL ? value.real : (double)p4d_template__whole(value);
 }
 
-/* Quotient and remainder with Python's signs. */
+/* Integer division with Python's signs: the remainder has the sign of b. */
 static void divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
 {
 	*quotient = b == -1 ? -a : a / b;
@@ -55,7 +55,7 @@ static int real_power(p4d_rendering *r, double a, double b, p4d_datum *result)
 	return 0;
 }
 
-/* Divides as Python does; a plain floating-point quotient may be one too large. */
+/* Divides as Python's // and % do. The plain quotient a / b may be rounded up to the next integer. */
 static void divide_real(double a, double b, double *quotient, double *rest)
 {
 	*rest = fmod(a, b);
@@ -132,7 +132,7 @@ static int join_texts(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *res
 	return 0;
 }
 
-/* Joins two texts, of which one is markup, so the other one is escaped. */
+/* Joins two texts. One of them is markup, so the other one is escaped first. */
 static int join_escaped(p4d_rendering *r, p4d_datum a, p4d_datum b, p4d_datum *result)
 {
 	p4d_datum *other = a.markup ? &b : &a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses statements of a template; and functions that the parser of expressions shares. */
+/* Parses the statements of a template. Also has functions that the parser of expressions shares. */
 #include "template/parser.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct p4d_name {
 
 enum { BUCKETS = 4096 };
 
-/* The current token, for a message. */
+/* Returns the current token as messages show it. */
 static p4d_string shown(const p4d_parser *p)
 {
 	static const char *const kinds[] = {
@@ -132,7 +132,7 @@ static int end_block(p4d_parser *p)
 	return 0;
 }
 
-/* Whether {% NAME is next, with one of these names; the list ends with NULL. */
+/* Whether {% NAME is next. names: the accepted names; the list ends with NULL. */
 static bool at_block(const p4d_parser *p, const char *const *names)
 {
 	if (p4d_template__now(p)->kind != P4D_TOKEN_BLOCK)
@@ -145,7 +145,7 @@ static bool at_block(const p4d_parser *p, const char *const *names)
 
 static int read_statement(p4d_parser *p, p4d_node **made);
 
-/* Reads statements up to {% NAME; the parser is then after "{%". */
+/* Reads statements up to {% NAME for one of the names. The parser is then after "{%". */
 static int read_until(p4d_parser *p, p4d_node **list, const char *const *names)
 {
 	if (p4d_template__enter(p) < 0)
@@ -167,7 +167,7 @@ static int read_until(p4d_parser *p, p4d_node **list, const char *const *names)
 	return 0;
 }
 
-/* Reads "%}", statements, and {% END %}. */
+/* Reads the rest of a tag and the block's statements, up to {% END %}. */
 static int read_body(p4d_parser *p, p4d_node **list, const char *end)
 {
 	const char *const names[] = {end, NULL};
@@ -219,7 +219,10 @@ static int read_for(p4d_parser *p, p4d_node *made)
 	return end_block(p);
 }
 
-/* Reads filters of a block's output into *filters; NULL if there are none. */
+/*
+ * Reads the filters for a block's output to *filters; NULL: there are none. bare: the first has no bar before
+ * it.
+ */
 static int read_block_filters(p4d_parser *p, p4d_node **filters, bool bare)
 {
 	p4d_node *captured = p4d_template__node(p, P4D_NODE_CAPTURED);
@@ -358,7 +361,7 @@ static const struct {
     {"continue", P4D_NODE_CONTINUE, read_jump},
 };
 
-/* Reads a block after "{%". */
+/* Reads a block whose "{%" was already read. */
 static int read_block(p4d_parser *p, p4d_node **made)
 {
 	static const char *const others[] = {"block", "extends",    "include", "import", "from",

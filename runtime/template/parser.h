@@ -9,9 +9,12 @@ typedef struct p4d_parser {
 	p4d_template *template;
 	p4d_token_list tokens;
 	size_t at;
-	unsigned depth;           /* depth of blocks and expressions */
-	unsigned loops, captures; /* number of loops, and of captured blocks, around the current token in its
-				     macro or template */
+	unsigned depth; /* depth of blocks and expressions */
+	/*
+	 * number of loops, and of captured blocks, that surround the current token within its macro or
+	 * template
+	 */
+	unsigned loops, captures;
 	struct p4d_name **names;
 	p4d_error *err;
 } p4d_parser;
@@ -36,11 +39,11 @@ const char *p4d_template__expect_name(p4d_parser *p);
 
 p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition);
 /*
- * Reads one expression, or several with commas, which form a tuple. until: a name at which they end; may be
+ * Reads one expression, or several with commas, which form a tuple. until: a name that ends the list; may be
  * NULL.
  */
 p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const char *until);
-/* Reads targets of an assignment. members: a member of a namespace may be a target. */
+/* Reads the targets of an assignment. until: as above. members: a member of a namespace may be a target. */
 p4d_node *p4d_template__target(p4d_parser *p, const char *until, bool members);
 /* Reads arguments after the opening parenthesis, and the closing one. */
 int p4d_template__arguments(p4d_parser *p, p4d_node **list);

@@ -158,7 +158,7 @@ static p4d_node *read_primary(p4d_parser *p)
 	return NULL;
 }
 
-/* Reads a bound of a slice; *part stays NULL if there is none. */
+/* Reads one bound of a slice. *part stays NULL if the bound is missing. */
 static int read_bound(p4d_parser *p, p4d_node **part)
 {
 	if (is_sign(p, ":") || is_sign(p, "]"))
@@ -269,7 +269,7 @@ p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare)
 	return a;
 }
 
-/* Whether the next token begins a value, as the argument of a test without parentheses. */
+/* Whether the next token begins a value, which is then the argument of a test without parentheses. */
 static bool begins_value(const p4d_parser *p)
 {
 	static const char *const ends[] = {"else", "or", "and", "if", "is"};
@@ -345,7 +345,9 @@ typedef struct operation {
 	p4d_operator op;
 } operation;
 
-/* Reads the operator that is next, from a list that ends with an entry without a sign; NULL: none. */
+/*
+ * Reads an operator of `list` if one is next. The list ends with an entry without a sign. NULL: none is next.
+ */
 static const operation *read_operation(p4d_parser *p, const operation *list)
 {
 	for (; list->sign; list++)
@@ -466,7 +468,7 @@ p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition)
 	return made;
 }
 
-/* Whether a list ends here, after a comma at its end. */
+/* Whether a list ends here, so that the comma before was its last token. */
 static bool ends_list(const p4d_parser *p, const char *until)
 {
 	const p4d_token *token = p4d_template__now(p);

@@ -58,7 +58,7 @@ p4d_string p4d_template__strip(p4d_string text, const p4d_string *characters, bo
 	return text;
 }
 
-/* Replaces an empty text: inserts `new` before each character and at the end. */
+/* Replaces an empty text by `new`: inserts `new` before each character and at the end. */
 static int spread(p4d_rendering *r, p4d_string text, p4d_string new, int64_t most, p4d_written *buffer)
 {
 	uint32_t code;
@@ -142,7 +142,8 @@ static int find_last(p4d_rendering *r, p4d_string text, p4d_string what, const c
 
 int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found)
 {
-	enum { SHORT = 256 }; /* up to this length, memmem may compare the texts at every position */
+	/* up to this length, a search by memmem is cheap even if it compares the texts at every position */
+	enum { SHORT = 256 };
 
 	*found = NULL;
 	if (what.length > text.length)
@@ -192,7 +193,10 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Whether Python maps the character to several characters or to title case, or depends on its neighbours. */
+/*
+ * Whether p4d cannot change the case of a character alone: Python maps it to several characters or to title
+ * case, or the result depends on its neighbours.
+ */
 static bool is_special(uint32_t code, bool up)
 {
 	static const uint32_t ranges[][2] = {
@@ -209,7 +213,7 @@ static bool is_special(uint32_t code, bool up)
 	return false;
 }
 
-/* The character in upper or lower case; 0: p4d does not know it. */
+/* Returns the character in upper or lower case; 0: p4d cannot say. */
 static uint32_t in_case(uint32_t code, bool up)
 {
 	static locale_t locale;
@@ -223,9 +227,7 @@ static uint32_t in_case(uint32_t code, bool up)
 	return (uint32_t)(up ? towupper_l((wint_t)code, locale) : towlower_l((wint_t)code, locale));
 }
 
-/*
- * Whether a character begins a word, depending on the one before it; before: 0 at the beginning of the text.
- */
+/* Whether a character begins a word. before: the character before it; 0 at the beginning of the text. */
 static bool begins_word(uint32_t before, p4d_case to)
 {
 	if (!before || to == P4D_CAPITAL)
@@ -247,7 +249,7 @@ int p4d_template__change_case(p4d_rendering *r, p4d_string text, p4d_case to, p4
 	uint32_t code, before = 0;
 	char changed[4];
 
-	/* for characters beyond ASCII, a table of Unicode decides where str.title begins words */
+	/* str.title finds words by a table of Unicode that p4d does not have, so only ASCII is supported */
 	if (to == P4D_TITLE && !p4d_template__is_ascii(text))
 		return unknown_case(r, text);
 	if (p4d_template__spend(r, text.length / 4) < 0)

@@ -7,10 +7,12 @@
 p4d_string p4d_template__strip(p4d_string text, const p4d_string *characters, bool left, bool right);
 int p4d_template__replace(p4d_rendering *r, p4d_string text, p4d_string old, p4d_string new, int64_t most,
 			  p4d_datum *result);
-/* The text with HTML's special characters escaped, as markup. */
+/* Escapes the characters that are special in HTML. The result is markup. */
 int p4d_template__escape(p4d_rendering *r, p4d_string text, p4d_datum *result);
-/* The first or last occurrence of one text in another; NULL: none. The work counts as steps. Errors:
- * VALUE. */
+/*
+ * Finds the first or the last occurrence of one text in another; NULL: there is none. The work counts as
+ * steps. Errors: VALUE.
+ */
 int p4d_template__find(p4d_rendering *r, p4d_string text, p4d_string what, bool last, const char **found);
 /* Splits into lines, without or with their line breaks. */
 int p4d_template__lines(p4d_rendering *r, p4d_string text, bool with_ends, p4d_list **lines);

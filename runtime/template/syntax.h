@@ -6,7 +6,7 @@
 #include "template/template.h"
 #include "template/value.h"
 
-/* The nodes of a template. The comments describe a, b, c and d; lists are linked by `next`. */
+/* Kinds of nodes. The comments say what a, b, c, d and e are. Lists are linked by `next`. */
 typedef enum p4d_syntax_kind {
 	/* expressions */
 	P4D_NODE_CONSTANT,
@@ -38,11 +38,11 @@ typedef enum p4d_syntax_kind {
 	P4D_NODE_IF,           /* if a: b, else: c */
 	P4D_NODE_FOR,          /* a (target) in b, if d: c, else: e */
 	P4D_NODE_SET,          /* a (target) = b */
-	P4D_NODE_SET_BLOCK,    /* a (target) = b (filters, may be NULL) of what c writes */
+	P4D_NODE_SET_BLOCK,    /* a (target) = the output of c, through the filters b (may be NULL) */
 	P4D_NODE_MACRO,        /* name(a: list of P4D_NODE_ARGUMENT, whose a is the default): c */
-	P4D_NODE_CALL_BLOCK,   /* b (call), whose caller is the macro of a and c */
-	P4D_NODE_FILTER_BLOCK, /* b (filters) of what c writes */
-	P4D_NODE_WITH,         /* a: list of targets, each with its value as b: c */
+	P4D_NODE_CALL_BLOCK,   /* b (a call); its `caller` is the macro with parameters a and body c */
+	P4D_NODE_FILTER_BLOCK, /* the output of c, through the filters b */
+	P4D_NODE_WITH,         /* c with a: list of targets, whose values are their b */
 	P4D_NODE_GENERATION,   /* c */
 	P4D_NODE_BREAK,
 	P4D_NODE_CONTINUE,

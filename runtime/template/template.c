@@ -127,7 +127,9 @@ static int copy_dict(p4d_arena *arena, struct json_object *from, unsigned depth,
 	return 0;
 }
 
-/* Copies an integer. json-c limits integers to 64 bits, so larger ones are detected here. */
+/*
+ * Copies an integer. json-c clamps integers to 64 bits, so this checks for the largest and smallest values.
+ */
 static int copy_integer(struct json_object *from, p4d_datum *to)
 {
 	const int64_t integer = json_object_get_int64(from);
@@ -196,7 +198,10 @@ int p4d_template_values_set(p4d_template_values *values, const char *name, struc
 	return 0;
 }
 
-/* Replaces a variable's list by one of the same size, so that the stored list stays whole. */
+/*
+ * Gives a variable a new list with the same room. The stored list moves to input->whole, so that parts can be
+ * copied from it.
+ */
 static int keep_whole(p4d_template_values *values, struct p4d_input *input, p4d_error *err)
 {
 	p4d_list *list = p4d_template__take(&values->input, 1, sizeof(*list));

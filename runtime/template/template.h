@@ -10,11 +10,11 @@
 
 /*
  * Chat templates of released models, written in Jinja. p4d interprets the part of Jinja that such templates
- * use, with transformers' settings: trim_blocks, lstrip_blocks, an immutable sandbox, loop controls and {%
- * generation %}. Errors have the form NAME:LINE: what.
+ * use, with transformers' settings: trim_blocks, lstrip_blocks, a sandbox in which templates cannot change
+ * their variables' values, loop controls and {% generation %}. Errors have the form NAME:LINE: what.
  *
- * Time, memory and depth are bounded for each input. One step is the evaluation of a node of the template, or
- * the work on some values or bytes.
+ * Time, memory and depth of a rendering have limits. Time is counted in steps: one step is the evaluation of
+ * a node of the template, or the work on a few values or bytes.
  */
 enum {
 	P4D_TEMPLATE_SOURCE = 1 << 20, /* maximum bytes of a template */
@@ -35,7 +35,7 @@ typedef struct p4d_template_span {
 	size_t from, to;
 } p4d_template_span;
 
-/* Valid until the next rendering of these values. */
+/* The result of a rendering, valid until the next rendering of these values. */
 typedef struct p4d_template_text {
 	const char *text;
 	size_t length;
@@ -56,7 +56,9 @@ int p4d_template_values_open(p4d_template_values **values, p4d_error *err);
 void p4d_template_values_close(p4d_template_values *values);
 void p4d_template_values_clear(p4d_template_values *values);
 
-/* The date that strftime_now formats; without it that function is an error. */
+/*
+ * Sets the date that the function strftime_now formats. Without a date, a call of that function is an error.
+ */
 void p4d_template_values_date(p4d_template_values *values, const struct tm *date);
 
 /*
@@ -66,16 +68,16 @@ void p4d_template_values_date(p4d_template_values *values, const struct tm *date
 int p4d_template_values_set(p4d_template_values *values, const char *name, struct json_object *value,
 			    p4d_error *err);
 /*
- * Limits a list variable to elements 0 .. head-1 and from .. to-1 of the list that p4d_template_values_set
- * stored; head <= from. Elements past its end are left out. Errors: NO_MEMORY.
+ * Limits a list variable to a part of the list that p4d_template_values_set stored: elements 0 .. head-1 and
+ * from .. to-1, with head <= from. Elements beyond the list's end are left out. Errors: NO_MEMORY.
  */
 int p4d_template_values_part(p4d_template_values *values, const char *name, size_t head, size_t from,
 			     size_t to, p4d_error *err);
 
 /*
- * Renders the template. steps: the number of steps that the caller still allows, from which the function
- * subtracts those of this rendering. NULL: this rendering may take P4D_TEMPLATE_STEPS. Errors: VALUE (what
- * the template raises, or what is wrong or not supported, with its line; a limit), NO_MEMORY.
+ * Renders the template. *steps: the number of steps that the rendering may take; it subtracts those that it
+ * took. steps NULL: it may take P4D_TEMPLATE_STEPS. Errors: VALUE (an error that the template raises; what is
+ * wrong or not supported, with its line; a limit), NO_MEMORY.
  */
 int p4d_template_render(const p4d_template *template, p4d_template_values *values, uint64_t *steps,
 			p4d_template_text *text, p4d_error *err);

@@ -77,7 +77,10 @@ static int is_unequal(p4d_rendering *r, const p4d_invocation *call, p4d_datum *r
 	return equals(r, call, &truth) < 0 ? -1 : answer(result, !truth);
 }
 
-/* The test sameas: identity; for values that have none here, equality of value and kind. */
+/*
+ * The test sameas. It compares the identity of lists and mappings. Other values have no identity here, so it
+ * compares their value and kind.
+ */
 static int is_same(p4d_rendering *r, const p4d_invocation *call, p4d_datum *result)
 {
 	const p4d_datum *that = call->slot[0];

@@ -7,11 +7,16 @@
 
 #include "template/value.h"
 
-/* Reads a UTF-8 character. A byte that begins no valid character counts as a character. */
-size_t p4d_template__character(const char *at, size_t length, uint32_t *code); /* length in bytes; 0 at
-										* the end */
+/*
+ * Reads a UTF-8 character and returns its length in bytes; 0 at the end. A byte that begins no valid
+ * character counts as a character.
+ */
+size_t p4d_template__character(const char *at, size_t length, uint32_t *code);
 size_t p4d_template__characters(p4d_string text);
-/* The byte at which a character begins; the length of the text if there are fewer characters. */
+/*
+ * Returns the byte at which a character begins. If there are fewer characters, returns the length of the
+ * text.
+ */
 size_t p4d_template__place(p4d_string text, size_t character);
 bool p4d_template__is_ascii(p4d_string text);
 

@@ -28,8 +28,7 @@ typedef struct p4d_string {
 
 typedef struct p4d_datum {
 	p4d_value_kind kind;
-	bool markup; /* a text made by the filters escape or safe: + escapes other texts that are joined to it
-		      */
+	bool markup; /* a text that the filters escape or safe made; + escapes a text that is joined to it */
 	union {
 		const char *name; /* name of an undefined value; may be NULL */
 		bool truth;
@@ -44,7 +43,7 @@ typedef struct p4d_datum {
 	};
 } p4d_datum;
 
-/* A list, and which of Python's types it has, where that matters. A generator gives each value only once. */
+/* Which of Python's types a list has, if that makes a difference. A generator gives each value only once. */
 typedef enum p4d_list_form { P4D_LIST_PLAIN, P4D_TUPLE, P4D_RANGE, P4D_GENERATOR, P4D_VIEW } p4d_list_form;
 
 typedef struct p4d_list {
@@ -63,20 +62,21 @@ typedef struct p4d_dict {
 	p4d_pair *at;
 } p4d_dict;
 
-/* A built-in function, and the object whose method it is, if it is a method. */
+/* A built-in function. self: the object, if it is a method. */
 typedef struct p4d_method {
 	const struct p4d_builtin *builtin;
 	p4d_datum self;
 } p4d_method;
 
 /*
- * The position in a loop, and the values that it iterates over; if the loop has a condition, only those for
- * which it was true so far.
+ * State of a loop. at, count: the values that it iterates over. If the loop has a condition, these are only
+ * the values for which it was true so far.
  */
 typedef struct p4d_loop {
 	const p4d_datum *at;
 	size_t index, count;
-	struct p4d_selection *rest; /* values for which the condition was not evaluated yet; NULL: none */
+	/* values for which the condition was not evaluated yet; NULL: there are none */
+	struct p4d_selection *rest;
 } p4d_loop;
 
 #define P4D_TEXT(literal) ((p4d_datum){.kind = P4D_STRING, .text = {literal, sizeof(literal) - 1}})
