@@ -190,8 +190,10 @@ static void add_states(p4d_text *a, const p4d_layout *l)
 		add_delta_nets(a, l);
 		return;
 	}
-	/* only newer releases of Megatron-LM have bars between stages; these releases name the option
-	 * differently, and treat any model with a pattern as hybrid */
+	/*
+	 * only newer releases of Megatron-LM have bars between stages. They have another name for the option,
+	 * and treat any model with a pattern as hybrid
+	 */
 	if (middle_is_even(l))
 		add(a, "--is-hybrid-model --hybrid-override-pattern %s", letters);
 	else

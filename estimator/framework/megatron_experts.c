@@ -20,8 +20,8 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 {
 	const p4d_routed t = p4d_routed_of(l, z->own);
 	const bool copied = l->megatron.dispatcher == P4D_ALL_TO_ALL;
-	const bool input = copied && !t.sorted &&
-			   l->etp == 1; /* the received tokens exist in addition to the experts' input */
+	/* the received tokens are themselves the experts' input */
+	const bool input = copied && !t.sorted && l->etp == 1;
 	const bool variable = t.exchanged && !input && l->megatron.dispatcher != P4D_ALL_GATHER;
 	const bool fp8 = p4d_megatron__fp8(l); /* a variable also holds the experts' input after its cast */
 	const p4d_wide held = t.permuted + (variable ? t.received : 0) + (fp8 ? t.gathered : 0);
@@ -30,7 +30,7 @@ static p4d_wide forward_of_experts(const p4d_layout *l, const p4d_megatron_sizes
 	const p4d_wide results = copied ? t.gathered * (t.sorted ? 2 : 1) + (l->etp > 1 ? t.received : 0)
 					: t.gathered + t.received;
 	const p4d_wide back = t.received + (!t.exchanged ? 0 : copied ? t.permuted : t.own);
-	/* recomputation drops these tensors, but they exist until their matmul, or the layer, is done */
+	/* recomputation drops these tensors, but only when their matmul, or the layer, is done */
 	const p4d_wide activation = p4d_megatron__again(l, P4D_MODULE_MOE_ACTIVATION)
 					? t.gathered * (z->h + l->expert_ffn / l->etp)
 					: 0;

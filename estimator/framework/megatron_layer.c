@@ -62,8 +62,10 @@ static uint64_t most_alive(const p4d_rows *rows, bool experts)
 	uint16_t chunks[P4D_MAX_UNEVEN_CHUNKS];
 	uint64_t before = 0, experts_before = 0;
 
-	/* in the model's order, because p4d_parameters_first_layer would visit all earlier stages for each
-	 * chunk */
+	/*
+	 * visits chunks in the model's order, because p4d_parameters_first_layer would visit all earlier
+	 * stages for each chunk
+	 */
 	for (uint64_t i = 0; i < l->pp * l->vpp; i++) {
 		const uint32_t layers = p4d_chunk_layers(l, (uint32_t)(i % l->pp), (uint32_t)(i / l->pp));
 		const uint64_t after = p4d_expert_layers_before(l, before += layers);

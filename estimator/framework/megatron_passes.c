@@ -139,8 +139,10 @@ static void add_passes(p4d_rows *rows, const p4d_megatron_again *r, const p4d_me
 	const p4d_wide narrow = (p4d_wide)z->own * z->h;
 	const uint64_t inputs = p4d_megatron__inputs_held(rows), received = !rows->last;
 	const bool full = l->micro_batches > l->pp - rows->stage;
-	/* recomputed layers begin when the chunk's only other layer is done, and have a gradient of their
-	 * own */
+	/*
+	 * the recomputed layers run backward after the only other layer of the chunk, and have a gradient of
+	 * their own
+	 */
 	const bool second = r->groups && r->whole == 1 && received;
 	const bool ring = l->cp_comm == P4D_CP_P2P, layers = r->groups && r->layers;
 	const p4d_wide attention = p4d_beyond(exchange(l, z), z->ffn);
@@ -299,7 +301,7 @@ static void add_evaluation(p4d_rows *rows)
 	if (z.gathers)
 		p4d_row_at(rows, IN_LAYER | IN_HEAD, "evaluation.gathered", "cp", P4D_PART_WORKING_SET, dtype,
 			   z.tokens, z.h, 0);
-	/* with experts, their input counts in addition: training has it in the slot */
+	/* with experts, their input is added, because evaluation has no slot that contains it */
 	const p4d_wide experts = z.forward ? z.forward + p4d_routed_of(l, z.own).gathered * z.h : 0;
 	const p4d_wide layer = P4D_MOST((p4d_wide)z.tokens * widest_forward(l, &z), experts);
 	rows->overflow = rows->overflow || layer >> 62;

@@ -16,7 +16,7 @@ enum {
 	P4D_MEGATRON_PLAYED_SLOTS = 24,
 	P4D_MEGATRON_DEPTH = 24,
 	P4D_MEGATRON_CHUNKS = 16,
-	P4D_MEGATRON_RING = 64 /* most context-parallel ranks that are simulated */
+	P4D_MEGATRON_RING = 64 /* largest number of context-parallel ranks that is simulated */
 };
 
 /* Indices of the blocks that a layer keeps for its backward pass. */
@@ -45,7 +45,7 @@ typedef enum p4d_megatron_kept {
 	KEPT_SECOND_NORM,
 	KEPT_EXPERT_INPUT,
 	KEPT_UP,
-	KEPT_GATE, /* activated, if it is not fused with the multiplication */
+	KEPT_GATE, /* the activated gate, if the activation is not fused with the multiplication */
 	KEPT_OTHER_HALF,
 	KEPT_ACTIVATION,
 	KEPT_SHARED_UP,

@@ -314,7 +314,7 @@ typedef struct pass_moments {
 static void before(pass_moments *m, block_memory y)
 {
 	const p4d_wide received =
-	    m->freed ? m->received : 0; /* the last block's own peak already includes this gradient */
+	    m->freed ? m->received : 0; /* the peak of the last block already contains this gradient */
 
 	m->backward = P4D_MOST(m->backward, p4d_beyond(y.backward + received, m->freed));
 	m->forward = P4D_MOST(m->forward, p4d_beyond(y.forward, m->freed));

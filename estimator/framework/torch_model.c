@@ -179,8 +179,8 @@ int p4d_torch__check_model(const p4d_request *r, p4d_error *err)
 		return p4d_fail(err, P4D_E_UNMODELLED, "layers=%" PRId64 ": p4d models up to %d in %s",
 				r->value[P4D_LAYERS], MOST_LAYERS,
 				p4d_framework_of((int)r->value[P4D_FRAMEWORK])->program);
-	const bool chunks = p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) &&
-			    r->value[P4D_VPP] > 1; /* pp and vpp are each at most 1,024 */
+	/* pp * vpp cannot overflow, because both are at most 1,024 */
+	const bool chunks = p4d_is_set(r, P4D_PP) && p4d_is_set(r, P4D_VPP) && r->value[P4D_VPP] > 1;
 	if (chunks && r->value[P4D_PP] * r->value[P4D_VPP] > MOST_CHUNKS)
 		return p4d_fail(err, P4D_E_UNMODELLED,
 				"pp=%" PRId64 " vpp=%" PRId64

@@ -362,7 +362,7 @@ static int64_t of_stage(const p4d_rows *rows, const titan_step *p,
 			int64_t (*of_unit)(const p4d_torchtitan_unit *u))
 {
 	const p4d_layout *l = rows->layout;
-	const int64_t with = l->memory.keys /* pipelines have no memory layers */
+	const int64_t with = l->memory.keys /* only without pipelines, which have no memory layers */
 				 ? (int64_t)p4d_layers_with_memory(l, l->layers)
 				 : (int64_t)p4d_parameters_expert_layers_of_stage(l, rows->stage);
 	const int64_t others = (int64_t)rows->layout->stage_layers[rows->stage] - with;
@@ -476,7 +476,8 @@ static p4d_torchtitan_sizes sizes_of(const p4d_rows *rows)
 	z.own = l->sequence_parallel ? z.tokens / l->tp : z.tokens;
 	z.table = p4d_div_up(z.V, z.shards) * z.shards * (p4d_wide)z.h;
 	z.whole_table = (p4d_wide)z.V * z.h;
-	if (l->tied && rows->first && rows->last) /* otherwise both uses are sharded as separate tables */
+	/* otherwise the uses are on two stages, and sharded as separate tables */
+	if (l->tied && rows->first && rows->last)
 		z.together = l->cp == 1 || l->tp > 1 ? 2 : 1;
 	z.keeps_shards = !z.accumulates || z.shards < l->dp * l->cp;
 	return z;

@@ -44,7 +44,7 @@ static void add_experts(p4d_torchtitan_group *g, const p4d_layout *l)
 {
 	const uint64_t h = l->hidden, F = p4d_torchtitan__expert_columns(l), mine = l->experts / l->ep;
 
-	/* the ranks divide the other dimension */
+	/* with g->cut, the ranks divide the rows of each matrix; otherwise they divide the experts */
 	for (int i = 0; i < 3; i++)
 		if (g->cut)
 			add(g, i < 2 ? F : h, mine * (i < 2 ? h : F));

@@ -42,7 +42,8 @@ static void play_layers_back(step *s, const p4d_transformers_passes *of, p4d_tap
 		const unsigned kind = p4d_transformers__kind_of(l, i);
 		if (!i && !all_need) {
 			s->now.live = 0;
-			break; /* the first layer's backward pass needs less memory than the others' */
+			break; /* the first layer's backward pass needs less memory than that of later layers
+				*/
 		}
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, i ? of[kind].forward : first);
@@ -218,8 +219,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	const uint64_t up = p4d_transformers__experts_up(l);
 	const uint64_t largest = P4D_MOST(P4D_MOST(table, l->hidden * l->ffn), up);
 	const bool on_host = l->offload & P4D_OFFLOAD_OPTIMIZER;
-	/* torch's unfused AdamW allocates another moment of the tensor that it updates, after the 16-bit
-	 * gradients are freed. Stages 1 and 2 need as much before that. */
+	/*
+	 * torch's unfused AdamW allocates another moment of the tensor that it updates, after the 16-bit
+	 * gradients are freed. Stages 1 and 2 need as much while those gradients exist.
+	 */
 	const uint64_t unfused = l->torch.optimizer_foreach ? 4 : 0;
 	/* the largest gradient that is copied to the host: one side of an adapter, or a parameter */
 	const uint64_t on_its_way =
@@ -251,8 +254,10 @@ static sharding of_zero(const p4d_layout *l, uint64_t trained, uint64_t all, uin
 	case 3:
 		z.parameters = l->offload & P4D_OFFLOAD_PARAMS ? 0 : (held + l->dp - 1) / l->dp;
 		z.buckets = element * (l->zero_bucket + (on_host ? 0 : share));
-		/* if fewer parameters than LIVE are gathered, the next parameter is gathered completely; it
-		 * may be a table or matrix that exceeds LIVE */
+		/*
+		 * if fewer parameters than LIVE are gathered, the next parameter is gathered completely, even
+		 * if it is a table or matrix of more than LIVE elements
+		 */
 		z.forward = z.loss = z.backward = element * (p4d_transformers__zero_keeps_all(l, all) ? all
 							     : l->experts ? live_with_experts(l, LIVE)
 									  : P4D_MOST(LIVE, largest));

@@ -144,7 +144,8 @@ static void backward(const flat *f, turn t)
 		if (f->ahead && !f->keeps && w->trains && i)
 			gather(f, &s->backward, next);
 		if (!i && !f->all_need)
-			return; /* the first layer's backward pass needs less memory than the others' */
+			return; /* the first layer's backward pass needs less memory than that of later layers
+				 */
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, f->of[kind].forward);
 		if (s->again)

@@ -174,7 +174,8 @@ static void backward(fsdp *f, const units *u, const p4d_transformers_passes *of,
 					       : u->table;
 		unshard_ahead(f, u->layer[kind], next);
 		if (!i && !all_need)
-			return; /* the first layer's backward pass needs less memory than the others' */
+			return; /* the first layer's backward pass needs less memory than that of later layers
+				 */
 		if (i < l->layers - 1)
 			p4d_transformers__bring_back(s, of[kind].forward);
 		if (s->again)

@@ -11,7 +11,7 @@
 #define PREFETCH 50000000ull /* stage3_prefetch_bucket_size */
 #define REUSE 1000000000ull  /* stage3_max_reuse_distance */
 #define GROUP 1000000000ull  /* sub_group_size */
-enum { MODULES = 10 };       /* modules of a layer, each of which gathers parameters ahead */
+enum { MODULES = 10 };       /* modules of a layer; each of them gathers parameters ahead */
 
 static void count(p4d_reserved *r, uint64_t elements)
 {

@@ -99,7 +99,7 @@ static void before_backward(p4d_reserved *r, unsigned unit)
 static void reduce(p4d_reserved *r, unsigned unit)
 {
 	const p4d_wide bytes = p4d_reserved__unit_bytes(r, unit);
-	/* fewer only if there were more than could be stored; then there is no answer */
+	/* fewer gradients remain only if the list had no room for all; the simulation then has no result */
 	const unsigned held = r->grads.count - r->pending,
 		       count = r->of_unit[unit] < held ? r->of_unit[unit] : held;
 

@@ -210,7 +210,9 @@ uint64_t p4d_transformers__parameter_bytes(const p4d_layout *l, unsigned element
 		return linears * codes / 8 + (codes - 1) * sums_of_model(l).outputs * 4 +
 		       (all - linears) * element + adapters;
 	}
-	/* a byte of scale per 64 weights, fp32 per 256 of these; tables of constants */
+	/*
+	 * a byte of scale per 64 weights, and fp32 numbers per 256 of these scales; also tables of constants
+	 */
 	const uint64_t bits = l->quant == P4D_QUANT_NF4 ? 4 : 8, each = l->glu ? 7 : 6;
 	const uint64_t tables = (l->layers * each + experts * (l->glu ? 3 : 2)) * 3072;
 	const uint64_t scales = l->quant != P4D_QUANT_NF4 ? 0

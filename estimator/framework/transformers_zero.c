@@ -172,7 +172,7 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 	if (!kept)
 		return;
 	z->layout = l;
-	if (l->finetune != P4D_TUNE_FULL) /* with adapters, all parameters are small */
+	if (l->finetune != P4D_TUNE_FULL) /* with adapters, all trained parameters are small */
 		return;
 	add(&z->begin, (uint64_t)p4d_size_of_begin(l));
 	add(&z->begin, table);

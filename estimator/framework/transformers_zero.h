@@ -26,8 +26,8 @@ typedef struct p4d_zero_list {
  */
 typedef struct p4d_zero_cursor {
 	const p4d_zero_list *list;
-	uint64_t segment; /* 0: the end (or beginning) where the count starts; then each layer; then the other
-			     end */
+	uint64_t segment; /* counted from the end or beginning where the cursor starts: 0 is that end, then
+			     follow the layers and the other end */
 	unsigned at;
 	bool upwards;
 } p4d_zero_cursor;
