@@ -206,8 +206,10 @@ static void set_update(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost_ri
 	/* the optimizer first zeroes the gradients of the whole stage */
 	out->optimizer.latency = 2 * P4D_LAUNCH_SECONDS + p4d_framework_of(l->framework)->cost.step_seconds;
 	out->optimizer.each = (optimizer_bytes(l) / (double)shards + gradient) * r->hbm;
-	/* with offloading: the GPU zeroes gradients and reads them for their norm; the update on host and GPU
-	 * overlaps with no pass */
+	/*
+	 * with offloading, the GPU zeroes gradients and reads them for their norm. No pass overlaps with the
+	 * update on host and GPU
+	 */
 	if (r->host_update > 0)
 		out->optimizer.each = r->host_update / (double)shards + 2 * gradient * r->hbm;
 	/* once per step, parameters are cast to FP8 in both orientations, or FP8 parameters are transposed */

@@ -81,7 +81,7 @@ static double deepep_seconds(const p4d_layout *l, const p4d_cost_rates *r, p4d_c
 		     limit = l->megatron.token_nodes ? (double)l->megatron.token_nodes : nodes;
 	const double away = (any < limit ? any : limit) * (1 - 1 / nodes);
 	const p4d_cost_ring node = {.ranks = ring.in_node, .in_node = ring.in_node};
-	/* share of the nodes that a token is sent to that are on other leaf switches */
+	/* of the nodes to which a token is sent, the share on other leaf switches */
 	const double beyond =
 			 ring.in_leaf > 0 ? (ring.ranks - ring.in_leaf) / (ring.ranks - ring.in_node) : 0,
 		     slower = beyond * r->excess > 1 ? beyond * r->excess : 1;

@@ -157,7 +157,7 @@ void p4d_cost__vocabulary(const p4d_layout *l, const p4d_cost_rates *r, p4d_cost
 	table_cost table = table_of(l, r, &z, (double)l->tp * pp);
 	double gather = l->tp > 1 ? p4d_cost__boundary_seconds(l, r, &z) : 0;
 	p4d_cost_ring stages = p4d_cost__ring_of(l, l->pp, p4d_tp_ranks(l) * l->cp * l->dp);
-	/* each stage has the rows of its share of the words; it writes zeros for all other words */
+	/* each stage has the rows of its words in the table, and writes zeros for all other words */
 	double embed = p4d_cost__memory_seconds(r, 2 * e * rows);
 
 	y->forward = table.logits + table.statistics + gather;

@@ -356,7 +356,7 @@ typedef struct p4d_cost_update {
 typedef struct p4d_cost_once {
 	double layer_elements, table_elements; /* elements of one layer and of one vocabulary table, on
 						* one rank */
-	/* elements of a layer with experts, not counting the experts; and of the rank's experts */
+	/* elements of a layer with experts, not counting the experts; elements of the experts of this rank */
 	double expert_layer_elements, expert_elements;
 	p4d_cost_update all, experts; /* experts: over the ranks that hold the same experts */
 	double tied;   /* seconds to sum the gradients of tables: of a tied table between both ends of a

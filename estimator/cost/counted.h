@@ -21,8 +21,8 @@ enum { P4D_COUNTED_WIRES = 16 };
 typedef struct p4d_counted {
 	double flops, flops_8, flops_tf32,
 	    flops_32;                /* FLOPs of matmuls: all; in 8-bit types; in TF32; in FP32 */
-	double depth, product_bytes; /* sums over the matmuls: of k, the summed dimension; of the bytes of
-					operands and results */
+	double depth, product_bytes; /* sums over the matmuls: depth: of k, the summed dimension;
+					product_bytes: of the bytes of operands and results */
 	double attention_forward, attention_backward; /* FLOPs of fused attention; causal attention counts
 						       * half */
 	double cudnn_forward, cudnn_backward;         /* the part of the FLOPs above that cuDNN computes;
