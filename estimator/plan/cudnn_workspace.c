@@ -179,11 +179,11 @@ uint64_t p4d_attention_workspace_most(int sm, const p4d_attention_split *s, bool
 	const struct {
 		uint64_t queries, keys;
 	} calls[] = {
-	    {length, length}, /* without cp; and the three calls of a ring */
+	    {length, length}, /* one call without cp, and the three kinds of calls in a ring */
 	    {length, half},
 	    {half, length},
-	    {half,
-	     s->seq_len}, /* the calls with gathered keys: for the end of the sequence, on the first rank */
+	    {half, s->seq_len}, /* the largest call with gathered keys: queries at the end of the sequence, on
+				   the first rank */
 	};
 	const size_t first = s->cp > 1 && s->gathered ? 3 : 0;
 	const size_t end = s->cp == 1 ? 1 : s->gathered ? 4 : 3;

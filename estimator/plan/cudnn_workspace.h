@@ -72,7 +72,8 @@ uint64_t p4d_attention_documents_workspace(uint64_t documents, bool backward);
 typedef struct p4d_attention_call {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	bool backward;
-	bool staged; /* gradients accumulate, so they are first computed in bf16 */
+	bool staged; /* gradients of several calls are summed, so each call first writes its gradients in bf16
+		      */
 	/*
 	 * Number of documents of a call; 0: the batch has whole sequences. The call gets queries, keys and
 	 * values of all sequences in rows of (heads + 2 * kv_heads) * head_dim elements.

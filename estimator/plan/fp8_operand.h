@@ -39,7 +39,7 @@ static inline p4d_fp8_operand_shape p4d_fp8_shape_of(int recipe, p4d_fp8_role ro
 						     uint64_t depth)
 {
 	const p4d_fp8_recipe *r = &p4d_fp8_recipes[recipe];
-	/* by_tensor: 0 rows stand for all */
+	/* with by_tensor, 0 rows mean that all rows share a scale */
 	const uint32_t high = role == P4D_FP8_WEIGHT ? r->weight_rows : 1;
 	const p4d_fp8_operand_shape s = {rows,     depth,          r->by_tensor ? 0 : high,
 					 r->block, r->scale_bytes, r->format[role]};

@@ -18,8 +18,7 @@ typedef unsigned p4d_state; /* a number in p4d_optimizer.state; in checkpoints, 
 typedef struct p4d_optimizer {
 	const char *name;
 	unsigned states;
-	unsigned bits;  /* bits of a quantized moment, 0 if it is not quantized; each block has an fp32
-			 * scale */
+	unsigned bits;  /* bits of a quantized moment, whose blocks have fp32 scales; 0: not quantized */
 	unsigned block; /* number of elements in a block */
 	bool paged;     /* moments stay in host memory until the driver moves them */
 	bool factored;  /* the second moment of a matrix is factored into a row and a column */

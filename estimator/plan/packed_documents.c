@@ -11,7 +11,7 @@ uint64_t p4d_packed_documents(const p4d_layout *l, const p4d_gpu *gpu)
 	const p4d_rank_sizes z = p4d_rank_sizes_of(l);
 	const uint64_t length = l->document_len < l->seq_len ? l->document_len : l->seq_len;
 	const bool whole = l->cp == 1 && l->slices == 1;
-	/* cuDNN computes documents only in layers without a window and a cap */
+	/* cuDNN computes documents only in layers that have neither a window nor a cap */
 	const bool none = (p4d_window_of(l, 0) && !l->architecture->full_attention_every) ||
 			  l->architecture->attention_cap > 0;
 	uint64_t documents = FEWEST;

@@ -9,8 +9,8 @@
 
 static uint64_t plus(p4d_rows *rows, uint64_t a, uint64_t b)
 {
-	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES; /* both values are below it, so
-								     * nothing wraps */
+	/* a and b are below P4D_MOST_BYTES, so a + b does not wrap */
+	rows->overflow = rows->overflow || a + b >= P4D_MOST_BYTES;
 	return rows->overflow ? 0 : a + b;
 }
 

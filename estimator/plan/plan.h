@@ -95,7 +95,8 @@ typedef struct p4d_plan {
 	 * serves only its own stream (CUDACachingAllocator.cpp). */
 	uint64_t idle[P4D_LIVE_POINTS];
 	uint64_t idle_bytes; /* the value of `idle` at the peak, in addition to the arena */
-	uint64_t host_bytes; /* memory of this rank on the host (--offload); for p4d-train, its arena there */
+	uint64_t host_bytes; /* bytes of this rank's memory on the host (--offload); for p4d-train, the size
+				of its arena on the host */
 	p4d_host_beside host;
 	p4d_phase phase;     /* phase of the peak */
 	p4d_live_point peak; /* the live point with the most bytes */

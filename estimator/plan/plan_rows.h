@@ -62,7 +62,7 @@ static inline uint64_t p4d_row_bytes(p4d_rows *rows, p4d_dtype dtype, uint64_t e
 static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *shard, p4d_memory_class part,
 				  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
 {
-	/* every layout that we drew has fewer rows; one with more gets no plan */
+	/* no layout of the tests has more rows than the table; a layout with more rows gets no plan */
 	const bool full = rows->plan->count == P4D_TENSORS;
 	p4d_tensor *row = &rows->plan->tensor[full ? P4D_TENSORS - 1 : rows->plan->count++];
 	unsigned dims = z ? 3 : y ? 2 : 1;

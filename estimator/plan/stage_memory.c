@@ -274,8 +274,10 @@ bool p4d_memory__next_stage(const p4d_layout *l, p4d_memory_stages *s, uint32_t 
 
 uint64_t p4d_memory_least_states(const p4d_layout *l)
 {
-	/* the largest number of layers of any stage; with experts, the largest number of layers with experts,
-	 * counting only these */
+	/*
+	 * the largest number of layers of any stage. With experts: the largest number of layers with experts,
+	 * and p4d counts no other layers
+	 */
 	const uint64_t sparse = (p4d_expert_layers_before(l, l->layers) + l->pp - 1) / l->pp;
 	const p4d_wide n = l->pattern_length ? p4d_size_of_layers(l, 0, l->layers) / l->pp
 			   : sparse          ? sparse * p4d_size_of_expert_layer(l)

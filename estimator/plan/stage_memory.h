@@ -110,7 +110,7 @@ int p4d_memory_of_stage(const p4d_layout *layout, int method, const p4d_gpu *gpu
 typedef struct p4d_host_class {
 	uint64_t process;   /* an allowance for the program, its libraries and the ranks' shared memory */
 	uint64_t arena;     /* memory of the ranks with --device cpu */
-	uint64_t offloaded; /* the arena on the host */
+	uint64_t offloaded; /* the part of the plan's arena that is on the host */
 	uint64_t saving, loading;
 	uint64_t sum;
 } p4d_host_class;
@@ -122,7 +122,8 @@ p4d_host_class p4d_memory_host_of_rank(const p4d_layout *layout, uint32_t stage,
 typedef struct p4d_capacity {
 	const p4d_gpu *gpu;           /* NULL: unknown; the fraction is then 0 */
 	uint64_t host_bytes;          /* host memory per node; the capacity of --device cpu; 0 unknown */
-	uint64_t host_bytes_per_rank; /* the site's figure if p4d does not model it; 0: unknown */
+	uint64_t host_bytes_per_rank; /* host memory of a rank according to the site, for frameworks whose
+					 host memory p4d does not model; 0: unknown */
 } p4d_capacity;
 
 /* Denominator of a fraction, for one rank; 0 unknown. */
@@ -142,8 +143,8 @@ int p4d_memory_estimate(const p4d_layout *layout, int method, const p4d_capacity
  */
 typedef struct p4d_memory_stages {
 	uint32_t count, next;
-	uint32_t layers, experts;        /* maximum number of layers of the stages between the ends so
-					  * far; the same with experts */
+	uint32_t layers, experts; /* among the stages between the ends that were examined so far: the largest
+				     number of layers, and of layers with experts */
 	uint32_t from[P4D_PATTERN_SIZE]; /* maximum number of layers of stages that begin at this letter
 					  * of the pattern */
 	bool all, backwards;
