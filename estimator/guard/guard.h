@@ -57,8 +57,8 @@ typedef struct p4d_verdict {
 	p4d_serving serving;     /* for an inference job; max_model_len 0: there is no such job, or p4d did
 				  * not judge it */
 	bool starts;             /* the inference engine starts */
-	unsigned tasks; /* tasks of an array that p4d compared, if its tasks differ; 1: p4d compared fewer
-			   than all; 0: the tasks do not differ */
+	unsigned tasks; /* number of compared tasks of an array whose tasks differ; 1: p4d compared fewer than
+			   all; 0: the tasks do not differ */
 	uint32_t task;  /* the worst of these tasks, which the verdict is about */
 	unsigned messages;
 	p4d_message message[P4D_MESSAGES];

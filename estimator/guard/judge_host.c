@@ -139,7 +139,7 @@ void p4d_guard__say_host_memory(const p4d_site *site, const p4d_job *job, p4d_cl
 	uint64_t have = v->geometry.host_bytes;
 	char pinned[80] = "";
 
-	/* a job that needs more than it gets has been refused or warned of */
+	/* a job that needs more than it gets was already refused or warned about */
 	if (!v->judged || !v->layout.offload || e->host_bytes == P4D_NOT_MODELLED ||
 	    (have && e->host_bytes > have))
 		return;

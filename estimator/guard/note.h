@@ -18,8 +18,8 @@ typedef struct p4d_note {
 	p4d_code code[P4D_MESSAGES];
 	char text[480];
 	char fix[480];
-	p4d_verdict_record record; /* the verdict as a record; zeroed if the job was not judged, or by an
-				    * earlier release */
+	p4d_verdict_record record; /* the verdict as a record; zeroed if the job was not judged, or if an
+				      earlier release wrote the note */
 } p4d_note;
 
 /* Writes the note for a verdict; "" for a plan that passes, because slurmctld finds that out by itself. */

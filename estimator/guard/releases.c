@@ -263,7 +263,7 @@ void p4d_guard__say_releases(const p4d_job *job, const p4d_request *request, p4d
 	p4d_estimate e;
 
 	if (v->estimate.fraction >
-	    limit) /* already reported, together with a release that needs less memory */
+	    limit) /* p4d has already reported this, together with a release that needs less memory */
 		return;
 	for (int i = 0; job->reading && i < OTHERS; i++)
 		if (estimate(&others[i], &q, capacity, &e) && e.fraction > limit)

@@ -89,8 +89,8 @@ static bool changes(const p4d_reading *r, const p4d_read_value *v, const p4d_req
 
 /* How DeepSpeed's and accelerate's files express options that make a job smaller. */
 static const struct {
-	const char *of, *text; /* prefix of the argument names in the file that has the ZeRO stage; words to
-				  add to that file */
+	const char *of, *text; /* prefix of the names of arguments in the file that has the ZeRO stage; the
+				  words that a fix adds to that file */
 	const char
 	    *options; /* the same words as options of a launcher; NULL: the launcher has no such option */
 	int64_t offload;

@@ -330,7 +330,10 @@ bool p4d_guard__script_stays(const p4d_reading *r, const p4d_request *candidate,
 	const bool same = now->nodes == then->nodes && now->gpus_per_node == then->gpus_per_node;
 	const p4d_read_value *nodes_said = &r->value[P4D_NODES];
 
-	/* the launcher has a fixed number of nodes, or it has none and starts the program on one node */
+	/*
+	 * false if the launcher has a fixed number of nodes, or has no such option and starts the program on
+	 * one node
+	 */
 	if (now->nodes != then->nodes && (nodes_said->file ? !of_slurm(nodes_said) : r->one_node))
 		return false;
 	for (size_t i = 0; i < P4D_LAYOUT_OPTIONS && !same; i++) {
