@@ -221,8 +221,8 @@ typedef struct p4d_layout {
 	p4d_network network;  /* between nodes; only the cost model uses it */
 	/* batch */
 	uint64_t eval_micro_batch, micro_batches;
-	double document_excess; /* how much attention exceeds its mean, as in p4d_cost_documents; 0
-				 * without documents */
+	double document_excess; /* by how much the attention of the slowest rank exceeds the mean, as in
+				   p4d_cost_documents; 0 without documents */
 	/*
 	 * Slices of each sequence, which pass one after another; 1: whole sequences. slice_begin, slice_len:
 	 * the tokens of a pass. In a layout they describe the longest slice, with slice_begin 0, for which
@@ -241,10 +241,10 @@ typedef struct p4d_layout {
 	int finetune, quant;   /* which parameters are trained; type of the layers' frozen weights */
 	/* overlap of communication and computation, if the framework has a choice */
 	bool tp_comm_overlap;
-	bool embedding_counts, loss_counts;           /* embedding and loss count as one layer each, in
-						       * the split over stages */
-	bool uneven_chunks;                           /* the chunks of a stage differ: see p4d_chunk_layers */
-	uint32_t stage_layers[P4D_MAX_STAGES];        /* the first pp are meaningful */
+	bool embedding_counts, loss_counts;    /* embedding and loss count as one layer each, in
+						* the split over stages */
+	bool uneven_chunks;                    /* the chunks of a stage differ: see p4d_chunk_layers */
+	uint32_t stage_layers[P4D_MAX_STAGES]; /* layers of each stage; only the first pp elements are used */
 	uint16_t chunk_layers[P4D_MAX_UNEVEN_CHUNKS]; /* layers of each chunk in the order of the model,
 						       * if chunks differ */
 	uint32_t slice_tokens[P4D_MAX_SLICES];        /* tokens of each slice, if there are several */

@@ -27,7 +27,7 @@ static p4d_wide of_attention(const p4d_layout *l)
 	const unsigned queries =
 	    l->architecture->gated_attention
 		? 3
-		: 2; /* matrices of width A: queries, output and, with gates, the gates */
+		: 2; /* number of matrices of width A: queries, output and, with gates, the gates */
 	p4d_wide n = p4d_div_up(queries * h * A + 2 * h * G, p4d_tp_ranks(l));
 
 	if (l->biased & P4D_BIASED_QKV)

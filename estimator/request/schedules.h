@@ -37,13 +37,13 @@ typedef struct p4d_schedule_kind {
 	bool v_shaped;   /* the second chunk runs back from the last stage to the first */
 	bool crosswise;  /* has two chunks; passes of different chunks run at the same time if they exchange
 			    tokens */
-	bool in_groups;  /* runs groups of as many micro-batches as there are stages, so their number must
-			  * be a multiple */
+	bool in_groups;  /* runs groups of as many micro-batches as there are stages, so the number of
+			    micro-batches must be a multiple of the stages */
 	bool in_phases;  /* all forward passes, then all backward passes: the step time is a formula */
 	bool vocabulary; /* supports the passes of vocabulary parallelism */
 	bool slices;     /* may run slices of micro-batches (--token-slices) */
 
-	uint8_t turn, rank; /* for the search: `turn`: schedules with lower values are tried first; `rank`:
+	uint8_t turn, rank; /* for the search. turn: it tries schedules with lower values first. rank: the
 			       order of schedules whose step time is unknown */
 	bool only_asked;    /* tried only on request: another schedule is always better, or only an
 			     * extension of a program has it */
