@@ -61,13 +61,14 @@ typedef struct p4d_search_enumeration {
 	bool lean;         /* counts.smallest is filled */
 	bool equal_slices; /* the candidate has equal slices, because the fastest lengths do not fit */
 	double least;      /* lower bound of the step time of the fastest layout that fits */
-	double fastest;    /* least step time of the layouts that fit and were timed; infinity: none */
-	double slack;      /* the search skips layouts that are slower than the fastest by more than this
-			    * factor */
-	bool skipped;      /* the search skipped a layout because of slack */
-	unsigned sharing;  /* the kind of sharding that the search tries now (search_sharding.c); 0: the
-			    * least */
-	double bound;      /* lower bound of the last candidate's step time; 0: unknown */
+	double
+	    fastest;  /* shortest step time of the layouts that fit and were timed; infinity: there is none */
+	double slack; /* the search skips layouts that are slower than the fastest by more than this
+		       * factor */
+	bool skipped; /* the search skipped a layout because of slack */
+	unsigned sharing; /* the kind of sharding that the search tries now (search_sharding.c); 0: the
+			   * least */
+	double bound;     /* lower bound of the last candidate's step time; 0: unknown */
 	uint64_t split_pp, split_vpp; /* pp and vpp for which the trial's pipeline split was made */
 	unsigned too_large; /* a bit for each recompute value that was too large with a smaller micro-batch */
 	/*
