@@ -19,7 +19,10 @@ typedef struct row {
 	uint32_t next;   /* the next pass of the stage */
 	uint32_t before; /* node of the previous pass */
 	uint32_t clock;  /* the stage's current time, in units */
-	/* where to record the end of passes that run at once: forward, backward; NULL: none has begun */
+	/*
+	 * places for the ends of a forward and a backward pass that run at the same time; NULL: none has
+	 * begun
+	 */
 	uint32_t *ends[2];
 	uint32_t *node; /* nodes of this stage that have run, in order */
 	uint32_t nodes;
