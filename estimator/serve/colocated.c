@@ -31,7 +31,9 @@ void p4d_colocated_complete(p4d_request *r, uint64_t world)
 	p4d_request_default(r, P4D_REFERENCE, P4D_REFERENCE_ON, P4D_BY_P4D);
 	p4d_request_default(r, P4D_CRITIC, 0, P4D_BY_P4D);
 	p4d_request_default(r, P4D_SWAP, 0, P4D_BY_P4D);
-	/* one micro-batch per rank for each update; in a pipeline, as many as its stages */
+	/*
+	 * by default one micro-batch per rank for each update; in a pipeline, as many micro-batches as stages
+	 */
 	const int64_t in_pipeline = p4d_is_set(r, P4D_PP) ? r->value[P4D_PP] : 1;
 	if (world && !(world % ranks))
 		p4d_request_default(r, P4D_GLOBAL_BATCH, (int64_t)(world / ranks) * of_rank * in_pipeline,

@@ -49,8 +49,8 @@ typedef struct p4d_serving {
 	uint64_t available_bytes; /* for keys and values; 0: weights alone exceed the budget */
 	uint64_t
 	    sequence_bytes; /* keys and values of one sequence of max-model-len, in blocks of 16 tokens */
-	uint64_t token_bytes, windowed_bytes; /* keys and values of one token in layers with full
-					       * attention; and in layers with a window */
+	uint64_t token_bytes, windowed_bytes; /* keys and values of one token: in all layers with full
+						 attention; in all layers with a window */
 	uint64_t unread_bytes;     /* part of token_bytes: layers with a window that keep all tokens, although
 				      queries read only the window (hybrid-cache=off) */
 	uint64_t window;           /* tokens of the window; 0: no layer has a window */
