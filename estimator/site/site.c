@@ -347,7 +347,10 @@ static p4d_policy policy_in(const p4d_site *site, const p4d_site_section *partit
 		overlay(&policy, c->user);
 	if (c->reservation)
 		overlay(&policy, c->reservation);
-	/* each section is consistent, but `safe` of one may exceed `limit` of another; the limit then wins */
+	/*
+	 * in each section `safe` is at most `limit`, but `safe` of one section may exceed `limit` of another.
+	 * The limit then wins
+	 */
 	if (policy.safe > policy.limit)
 		policy.safe = policy.limit;
 	policy.exempt = c->exempt || is_exempt(site->exempt_qos, of_partition, true) ||
