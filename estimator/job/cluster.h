@@ -31,7 +31,7 @@ typedef struct p4d_gpu_defaults {
 typedef struct p4d_memory_defaults {
 	uint64_t mebibytes; /* DefMemPerNode, or with per_cpu DefMemPerCPU; 0 or absurd: not set */
 	bool per_cpu;
-	bool of_partition; /* the partition itself has this setting */
+	bool of_partition; /* the setting is one of the partition itself */
 	p4d_gpu_defaults partition, everywhere;
 	bool everywhere_unknown; /* slurm.conf has defaults, but p4d does not know them */
 	bool no_memory;          /* Slurm does not allocate memory, or p4d does not know whether it does;

@@ -243,7 +243,7 @@ static bool matches(const char *at, const char *end, const char *host)
 		at = read_range(at + 1, &low, &high, &width);
 		if (!at)
 			return false;
-		/* both are padded to the width of the lower bound */
+		/* both numbers are padded to the width of the lower bound */
 		const unsigned digits = digits_of(number);
 		if (number >= low && number <= high && rest - host == (digits > width ? digits : width))
 			return matches(behind + 1, end, rest);

@@ -112,8 +112,10 @@ static int read_nodes(p4d_job_placement *p, p4d_error *err)
 			 p->least, job->max_nodes);
 		return p4d_fix(err, "--nodes=%u", p->least);
 	}
-	/* fewer tasks than a node may have run on one node; with --gpus-per-task, Slurm itself sets how many
-	 * a node may have */
+	/*
+	 * a job with fewer tasks than --ntasks-per-node may have run on one node. With --gpus-per-task, Slurm
+	 * itself sets how many tasks a node may have
+	 */
 	if (p->nodes || !job->tasks || !job->tasks_per_node || job->tasks < job->tasks_per_node)
 		return 0;
 	if (job->tasks % job->tasks_per_node) {
@@ -160,8 +162,10 @@ static uint64_t node_memory(p4d_job_placement *p)
 		return section->mem_per_node_bytes;
 	if (job->cpu)
 		return partition_memory(p, name);
-	/* a job with --mem=0 gets the memory of a node; these facts lack the default for a job without
-	 * --mem */
+	/*
+	 * a job with --mem=0 gets all memory of a node. For a job without --mem these facts do not help,
+	 * because they lack the default
+	 */
 	for (size_t i = 0; job->mem_is_all && i < p->all.count; i++) {
 		const p4d_partition_facts *row = p4d_job__facts(p->site, &p->all.at[i], &p->lazy);
 		if (row && row->mem_bytes && (!least || row->mem_bytes < least))

@@ -32,7 +32,8 @@ typedef struct p4d_job {
 	 * nodes. NULL: no limits. */
 	const p4d_associations *(*limits)(void *context, const char **user);
 	void *limits_context;
-	uint32_t min_nodes, max_nodes; /* -N2 sets both; with only the first, it is a lower bound */
+	uint32_t min_nodes,
+	    max_nodes; /* both are N with `-N N`; if only min_nodes is set, it is a lower bound */
 	uint32_t tasks, tasks_per_node, tasks_per_gpu;
 	uint32_t cpus_per_task, cpus_per_gpu;
 	uint32_t min_cpus; /* minimum CPUs of a node; 0: not given */
@@ -102,7 +103,7 @@ typedef struct p4d_cluster {
 /* The job, parsed. */
 typedef struct p4d_geometry {
 	char partition[64];            /* the partition that decides; "": unknown */
-	uint32_t nodes, gpus_per_node; /* with job.cpu: tasks per node */
+	uint32_t nodes, gpus_per_node; /* with job.cpu, gpus_per_node is the number of tasks per node */
 	uint32_t tasks_per_node;       /* 0: the job does not say */
 	uint64_t host_bytes;           /* host memory per node granted to the job; 0 unknown */
 	bool host_by_default;          /* the job requests no memory, and host_bytes is the default */

@@ -193,7 +193,7 @@ static void restrict_to_constraint(const p4d_site *site, const char *constraint,
 			for (size_t i = 0; i < all->count; i++)
 				all->at[i].group = all->at[i].group && all->at[i].match;
 		at += length;
-		at += strcspn(at, "&|,"); /* a count or a bracket */
+		at += strcspn(at, "&|,"); /* skips a count or a bracket */
 		if (*at && *at != '|')
 			continue;
 		for (size_t i = 0; i < all->count; i++) {

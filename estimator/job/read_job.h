@@ -23,7 +23,7 @@ typedef struct p4d_job_script {
 	const char *export;           /* sbatch's --export; NULL: all */
 	const p4d_request *typed;     /* the job's p4d options; NULL: none */
 	const char *task;             /* number of the array task that runs it; NULL: unknown */
-	bool submitted;               /* typed has all options of the job: without --array it is no array */
+	bool submitted; /* `typed` has all options of the job, so without --array the job is no array */
 	/* The framework that the site names for a program; NULL: none. */
 	const char *(*program)(void *site, const char *path);
 	void *site;

@@ -59,7 +59,7 @@ static int read_memory(p4d_sbatch *sbatch, p4d_job *job, p4d_error *err)
 			continue;
 		if (p4d_gres_parse_mem(text, sizes[i], err) < 0)
 			return -1;
-		/* in Slurm, 0 per CPU also means all memory of the node */
+		/* in Slurm, --mem-per-cpu=0 also means all memory of the node */
 		job->mem_is_all = fields[i] != P4D_SBATCH_MEM_PER_GPU && !*sizes[i];
 	}
 	return 0;

@@ -20,9 +20,9 @@ typedef struct p4d_script {
 	bool sets_tasks;      /* the command that starts it has its own -n or --ntasks... */
 	bool sets_allocator;  /* assigns or unsets the allocator variable of PyTorch, so the environment's
 			       * value does not matter */
-	bool expandable;      /* the last assignment sets it to expandable segments */
-	unsigned arguments;   /* frameworks whose argument variable it passes on; mask of 1 << framework */
-	unsigned frameworks;  /* frameworks that its words suggest; mask of 1 << framework */
+	bool expandable;    /* the script's last assignment sets PyTorch's allocator to expandable segments */
+	unsigned arguments; /* frameworks whose argument variable it passes on; mask of 1 << framework */
+	unsigned frameworks; /* frameworks that its words suggest; mask of 1 << framework */
 	const struct p4d_framework_other *other; /* another program that its words suggest; NULL: none */
 	/* the first literal flag whose value differs from the layout's, "--tensor-model-parallel-size 4";
 	 * "": none */
