@@ -48,8 +48,8 @@ static void play(p4d_transformers_step *s)
  * Parameters that ZeRO-3 has gathered in the forward pass of an evaluation. It treats this forward pass like
  * one of training (partitioned_param_coordinator.py): parameters that a backward pass would need stay
  * gathered, up to LIVE. They still exist when the next forward pass gathers as many for the first layers,
- * because ZeRO-3 does not count them then. While they exist, no backward pass gathers them again, so at the
- * head only parameters are gathered that were released by then. In a model below LIVE all parameters stay,
+ * because ZeRO-3 does not count them then. While a parameter exists, it is not gathered again. So at the
+ * head, only parameters are gathered that were released before. In a model below LIVE all parameters stay,
  * except those that no backward pass uses: without recomputation, adapters begin without a gradient, so the
  * backward pass ends after the table and after the layers that read the first layer's input; and the table is
  * released if its backward pass is beyond the reuse distance.
