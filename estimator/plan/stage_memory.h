@@ -82,8 +82,11 @@ typedef struct p4d_estimate {
 	double fraction;
 	bool is_played;      /* p4d_memory_play was called, so that other stages are also simulated */
 	uint64_t host_bytes; /* per node, at most; P4D_NOT_MODELLED if unknown */
-	/* Part of host_bytes: tensors that are offloaded and stay on the host, without any allowance. 0 if
-	 * activations are offloaded as well, because these come and go. */
+	/*
+	 * Part of host_bytes: tensors that are offloaded and stay on the host, without an allowance for
+	 * processes. 0 if activations are also offloaded, because they are on the host only for a part of the
+	 * step.
+	 */
 	uint64_t offloaded_bytes;
 	/* Per node, in addition to host_bytes; verdicts use only host_bytes. saving: on the node that
 	 * saves. */
