@@ -66,7 +66,7 @@ static void say_choice(const p4d_request *asked, const p4d_request *complete, p4
 			 p4d_on_gpu(v->layout.device) ? v->estimate.gpu->name : "the host");
 }
 
-/* Says that the search was cut short, so that the user may know a better layout. */
+/* Warns that the budget of the search was too small, so that a better layout may exist. */
 static void say_cut(const p4d_request *complete, p4d_verdict *v)
 {
 	static const char text[] =

@@ -40,8 +40,8 @@ p4d_code p4d_note_reason(const p4d_note *note)
 }
 
 /*
- * Writes the fields of a record that slurmctld may be unable to determine. "": the submitting side judged
- * nothing.
+ * Writes the part of a record that slurmctld may be unable to find out by itself. "": the submitting side
+ * judged nothing.
  */
 static void write_judged(const p4d_verdict *verdict, char buf[P4D_VERDICT_RECORD])
 {
