@@ -23,7 +23,10 @@ typedef struct p4d_framework_cost {
 			    * say so. From tests/data/frameworks_throughput.csv */
 	bool sdpa; /* fused attention is PyTorch's scaled_dot_product_attention: FlashAttention 2 on Hopper */
 	bool unfused_attention; /* supports unfused attention, with separate kernels for scores and softmax */
-	/* host time per layer and micro-batch, for both passes; a faster GPU waits for the host */
+	/*
+	 * host time per layer and micro-batch, for both passes together. If the GPU takes less time, it waits
+	 * for the host
+	 */
 	double host_layer_seconds;
 	double host_experts_seconds, host_latent_seconds; /* additional host time, as above: for a layer's
 							     experts; for latent attention */
