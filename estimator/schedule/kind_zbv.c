@@ -8,10 +8,10 @@ static const int64_t AT_THE_END = (int64_t)1 << 48, AFTER_THAT = (int64_t)1 << 4
 /*
  * ZB-V (arXiv 2401.10241, 2405.15362). A pass of one chunk takes one unit. Steady state F0 B0 W0 F1 B1 W1 on
  * every stage, six units of work in six, no gaps. Before it stage r runs, each without a gap: 2(p-r)-1
- * forwards of chunk 0; F1 and F0 in turn r times; F1, B1 and W1 in turn p-r times. At the end the weight
- * gradients yield: for the last p micro-batches of chunk 0 and the last r of chunk 1 they wait until the
- * input gradients that other stages need are done. A step with fewer than 2p-1 micro-batches is the beginning
- * of one with 2p-1.
+ * forwards of chunk 0; F1 and F0 in turn r times; F1, B1 and W1 in turn p-r times. At the end, weight
+ * gradients wait: those of the last p micro-batches of chunk 0, and of the last r of chunk 1, run only after
+ * the input gradients that other stages need. A step with fewer than 2p-1 micro-batches is the beginning of
+ * one with 2p-1.
  */
 static void order_zbv(const p4d_schedule *s, uint32_t stage, p4d_schedule_order *o)
 {
