@@ -34,7 +34,7 @@ unit_tests = \
 	tests/script/reader/test_reader_words tests/script/reader/test_hostile_scripts \
 	tests/script/config/test_config \
 	tests/estimator/rehearsals/test_rehearsals \
-	tests/script/shell/test_shell \
+	tests/script/shell/test_shell tests/script/shell/test_shell_text \
 	tests/estimator/schedule/test_schedule \
 	tests/estimator/schedule/test_schedule_check \
 	tests/estimator/schedule/test_schedule_kinds \
@@ -243,7 +243,7 @@ command_tests = \
 	tests/command/test_estimate.sh \
 	tests/command/test_fixes.sh \
 	tests/command/test_job.sh \
-	tests/command/test_read.sh tests/command/test_read_release.sh tests/command/test_read_launch.sh tests/command/test_read_unread.sh tests/command/test_read_hydra.sh tests/command/test_read_slurm.sh tests/command/test_submitted.sh tests/command/test_array_tasks.sh tests/command/test_server.sh tests/command/test_read_scripts.sh \
+	tests/command/test_read.sh tests/command/test_read_release.sh tests/command/test_read_launch.sh tests/command/test_read_unread.sh tests/command/test_read_names.sh tests/command/test_read_hydra.sh tests/command/test_read_slurm.sh tests/command/test_submitted.sh tests/command/test_array_tasks.sh tests/command/test_server.sh tests/command/test_read_scripts.sh \
 	tests/command/test_lists.sh tests/command/test_torch_options.sh tests/command/test_validate.sh tests/command/test_calibrate.sh tests/command/test_report.sh tests/command/test_accuracy.sh \
 	tests/command/test_output.sh \
 	tests/command/test_plan.sh tests/command/test_places.sh \
@@ -340,7 +340,7 @@ tests_bench_train_speed_LDADD = $(runtime_LDADD)
 check_LTLIBRARIES += libp4dsupport.la
 libp4dsupport_la_SOURCES = \
 	tests/support/support.h tests/support/deviations.h tests/support/rows.h tests/support/numbers.h tests/support/shapes.h tests/support/conf_file.h tests/support/durations.h tests/support/guarded_site.h \
-	tests/support/built_layout.h tests/support/site_text.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
+	tests/support/built_layout.h tests/support/site_text.h tests/support/shell_means.h tests/support/estimates.h tests/support/job_sites.h tests/support/model_files.h tests/support/models.h tests/support/sbatch_words.h \
 	tests/support/cost_steps.h tests/support/comm_failures.h tests/support/plan_layouts.h tests/support/cost_gpus.h tests/support/systems.h tests/support/search_space.h tests/support/token_files.h tests/support/checkpoint_ranks.h tests/support/whole_checkpoint.h \
 	tests/support/schedule_check.h tests/support/schedule_check.c tests/support/schedule_execute.c \
 	tests/support/forked.h tests/support/forked.c

@@ -249,6 +249,13 @@ static const char *file(void *context, const char *path, size_t *length)
 	return p4d_read_files_open(l->script->files, path, length);
 }
 
+static bool list(void *context, const char *folder, void (*take)(void *taker, const char *name, bool folder),
+		 void *taker)
+{
+	(void)context;
+	return p4d_read_files_list(folder, take, taker);
+}
+
 static p4d_config_read *config(void *context, p4d_config_format format)
 {
 	const lookup *l = context;
@@ -293,13 +300,15 @@ static bool is_of_other_language(const char *text, size_t length)
 void p4d_job_read(const p4d_job_script *script, const p4d_shell_limits *limits, p4d_reading *reading)
 {
 	lookup l = {.script = script};
-	const p4d_reader_host host = {
-	    .shell = {.context = &l, .variable = variable, .file = script->files ? file : NULL},
-	    .config = script->config ? config : NULL,
-	    .typed = script->typed,
-	    .program = script->program ? program : NULL,
-	    .submits = script->submits ? submits : NULL,
-	    .starts = script->starts || script->rehearsals ? starts : NULL};
+	const p4d_reader_host host = {.shell = {.context = &l,
+						.variable = variable,
+						.file = script->files ? file : NULL,
+						.list = script->files && !script->left ? list : NULL},
+				      .config = script->config ? config : NULL,
+				      .typed = script->typed,
+				      .program = script->program ? program : NULL,
+				      .submits = script->submits ? submits : NULL,
+				      .starts = script->starts || script->rehearsals ? starts : NULL};
 
 	if (is_of_other_language(script->job->script, script->job->script_length)) {
 		*reading = (p4d_reading){.incomplete = "it is not a shell script"};

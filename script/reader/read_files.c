@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reader/read_files.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,4 +41,21 @@ void p4d_read_files_free(p4d_read_files *files)
 		free(files->file[files->count - 1].path);
 		free(files->file[files->count - 1].text);
 	}
+}
+
+bool p4d_read_files_list(const char *folder, void (*take)(void *taker, const char *name, bool folder),
+			 void *taker)
+{
+	DIR *const entries = opendir(folder);
+	int left = P4D_READ_ENTRIES;
+
+	if (!entries)
+		return false;
+	for (const struct dirent *e = readdir(entries); e && left; e = readdir(entries))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
+			take(taker, e->d_name, e->d_type != DT_REG && e->d_type != DT_LNK);
+			left--;
+		}
+	closedir(entries);
+	return left > 0;
 }

@@ -498,6 +498,15 @@ static const char *file(void *context, const char *path, size_t *length)
 	return text;
 }
 
+static bool list(void *context, const char *folder, void (*take)(void *taker, const char *name, bool folder),
+		 void *taker)
+{
+	const reading_state *state = context;
+	const p4d_shell_host *host = &state->host->shell;
+
+	return host->list && host->list(host->context, folder, take, taker);
+}
+
 /* Whether a script continues with commands after a line. */
 static bool goes_on(const char *text, size_t length, uint32_t line)
 {
@@ -552,7 +561,7 @@ void p4d_reader_read(p4d_reading *reading, const p4d_reader_host *host, const p4
 			       .name = name,
 			       .text = text,
 			       .length = length};
-	const p4d_shell_host own = {&state, variable, file, unread, run_command, left, otherwise};
+	const p4d_shell_host own = {&state, variable, file, list, unread, run_command, left, otherwise};
 
 	*reading = (p4d_reading){.reader = NULL};
 	p4d_reader__told(&state.told, host, text, length);

@@ -52,6 +52,10 @@ typedef struct p4d_shell_host {
 	/* The text of a file that the script reads, valid until the run is over; NULL: the file cannot be
 	 * read. */
 	const char *(*file)(void *context, const char *path, size_t *length);
+	/* Gives `take` each entry of a folder in any order, except . and .. . False: the folder cannot be
+	 * read, or has too many entries; `take` may have got some of them. NULL: no folder can be read. */
+	bool (*list)(void *context, const char *folder,
+		     void (*take)(void *taker, const char *name, bool folder), void *taker);
 	/*
 	 * Called for a file of commands that cannot be read, or for "output of NAME" that is read as
 	 * commands. True: it may set any variable; false: only search paths, as modules do. NULL: it may set

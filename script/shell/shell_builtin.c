@@ -342,15 +342,29 @@ static p4d_shell_status run_popd(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* shopt -s and -u, for the option that changes what tests match. */
+static p4d_shell_status run_shopt(const p4d_shell_call *w)
+{
+	const bool sets = w->count && p4d_value_is(w->at[0], "-s");
+
+	if (!sets && !(w->count && p4d_value_is(w->at[0], "-u")))
+		return P4D_SHELL_OPEN; /* tells whether an option is set */
+	for (size_t i = 1; i < w->count; i++)
+		if (p4d_value_is(w->at[i], "nocasematch") && w->mode == P4D_SHELL_RUN)
+			w->sh->any_case = sets;
+	return P4D_SHELL_TAKEN;
+}
+
 static const p4d_shell_builtin builtins[] = {
-    {".", run_dot, false},         {":", run_true, false},      {"[", run_test, false},
-    {"break", run_break, false},   {"cd", run_cd, false},       {"continue", run_continue, false},
-    {"declare", run_export, true}, {"eval", run_eval, false},   {"exit", run_exit, false},
-    {"export", run_export, true},  {"false", run_false, false}, {"local", run_export, true},
-    {"popd", run_popd, false},     {"pushd", run_pushd, false}, {"readonly", run_export, true},
-    {"return", run_return, false}, {"set", run_set, false},     {"shift", run_shift, false},
-    {"source", run_dot, false},    {"test", run_test, false},   {"true", run_true, false},
-    {"typeset", run_export, true}, {"unset", run_unset, false}, {NULL, NULL, false},
+    {".", run_dot, false},         {":", run_true, false},        {"[", run_test, false},
+    {"break", run_break, false},   {"cd", run_cd, false},         {"continue", run_continue, false},
+    {"declare", run_export, true}, {"eval", run_eval, false},     {"exit", run_exit, false},
+    {"export", run_export, true},  {"false", run_false, false},   {"local", run_export, true},
+    {"popd", run_popd, false},     {"pushd", run_pushd, false},   {"readonly", run_export, true},
+    {"return", run_return, false}, {"set", run_set, false},       {"shift", run_shift, false},
+    {"shopt", run_shopt, false},   {"source", run_dot, false},    {"test", run_test, false},
+    {"true", run_true, false},     {"typeset", run_export, true}, {"unset", run_unset, false},
+    {NULL, NULL, false},
 };
 
 const p4d_shell_builtin *p4d_shell__builtin(p4d_value name)

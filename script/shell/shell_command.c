@@ -244,6 +244,7 @@ static void assign_words(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode
 		p4d_shell__word(sh, s, live ? &word : NULL);
 		p4d_shell__split(sh, &word, &words);
 	}
+	p4d_shell__expand_names(sh, &words, 0, P4D_SHELL_NAMES_OF_ARRAY);
 	p4d_shell__advance(sh, s);
 	if (!keyed)
 		p4d_shell__assign_array(sh, mode, a->name, words, a->append, line);
@@ -330,8 +331,8 @@ static size_t before_command(const p4d_shell_words *all)
 	return first;
 }
 
-static p4d_shell_status execute(p4d_shell *sh, const p4d_shell_source *s, p4d_shell_mode mode,
-				const p4d_shell_words *all, const p4d_shell_redirection *r)
+p4d_shell_status p4d_shell__execute(p4d_shell *sh, const p4d_shell_source *s, p4d_shell_mode mode,
+				    const p4d_shell_words *all, const p4d_shell_redirection *r)
 {
 	const size_t first = before_command(all);
 	p4d_shell_call w = {sh, all->at + first + 1, all->count - first - 1, mode, r, s};
@@ -412,10 +413,11 @@ p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell
 	}
 	if (!live || sh->stopped || !all.count)
 		return P4D_SHELL_TAKEN;
+	p4d_shell__expand_names(sh, &all, 1, P4D_SHELL_NAMES_OF_COMMAND);
 	for (int i = 0; i < prefixes; i++)
 		before[i].variable->exported = true;
 	sh->mode = mode;
-	p4d_shell_status status = execute(sh, s, mode, &all, &r);
+	p4d_shell_status status = p4d_shell__execute(sh, s, mode, &all, &r);
 	p4d_shell__redirected(sh, &r, from, mode);
 	while (prefixes--) {
 		p4d_shell_var *next = before[prefixes].variable->next;

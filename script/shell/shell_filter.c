@@ -342,23 +342,49 @@ static p4d_shell_status run_tee(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* xargs. Without a command, it joins words into one line. */
-static p4d_shell_status run_xargs(const p4d_shell_call *w)
+/* The words of a text, as xargs reads it: with quotes and backslashes. */
+static void add_words(p4d_shell *sh, p4d_value text, p4d_shell_words *words)
 {
-	p4d_value text;
-	p4d_shell_words words = {0};
 	p4d_shell_build b = {0};
+	char quote = '\0';
 
-	if (w->count)
-		return p4d_shell__print_unknown(w);
-	if (!p4d_shell__filter_text(w, NULL, &text))
-		return P4D_SHELL_TAKEN;
 	for (uint32_t i = 0; i < text.length; i++) {
 		p4d_cell cell = text.at[i];
-		cell.quoted = cell.expanded = false;
-		p4d_shell__add(w->sh, &b, cell);
+		cell.expanded = false;
+		cell.quoted = quote != '\0';
+		if (quote ? cell.c == quote : cell.c == '"' || cell.c == '\'') {
+			quote = quote ? '\0' : cell.c;
+			continue;
+		}
+		if (!quote && cell.c == '\\' && i + 1 < text.length) {
+			cell = text.at[++i];
+			cell.quoted = true;
+		}
+		p4d_shell__add(sh, &b, cell);
 	}
-	p4d_shell__split(w->sh, &b, &words);
+	p4d_shell__split(sh, &b, words);
+}
+
+/* xargs runs a command with the words of its input. Without a command, it joins the words into one line. */
+static p4d_shell_status run_xargs(const p4d_shell_call *w)
+{
+	p4d_shell_options o = {.switches = "rt", .valued = "a"};
+	const size_t first = p4d_shell__filter_options(w, &o);
+	p4d_value text;
+	p4d_shell_words words = {0};
+
+	if (first == SIZE_MAX)
+		return p4d_shell__print_unknown(w);
+	for (size_t i = first; i < w->count; i++)
+		p4d_shell__add_word(w->sh, &words, w->at[i]);
+	if (!p4d_shell__filter_text(w, o.is['a'] ? &o.value['a'] : NULL, &text))
+		return P4D_SHELL_TAKEN;
+	add_words(w->sh, text, &words);
+	if (first < w->count) {
+		const p4d_shell_redirection nothing = {.has_input = true};
+		return w->sh->stopped ? P4D_SHELL_TAKEN
+				      : p4d_shell__execute(w->sh, w->source, w->mode, &words, &nothing);
+	}
 	for (uint32_t i = 0; i < words.count; i++) {
 		if (i)
 			p4d_shell__print(w, p4d_shell__value_of(w->sh, " ", (p4d_cell){0}));

@@ -163,6 +163,7 @@ struct p4d_shell {
 	uint32_t scopes;      /* number of subshells so far */
 	p4d_shell_mode mode;  /* how the current command is read */
 	bool exports;         /* set -a: assigned variables are exported */
+	bool any_case;        /* shopt -s nocasematch: [[ ]] and case ignore case */
 	bool references;      /* some variable is declare -n */
 	bool perhaps;         /* an unknown test decides whether the current text runs */
 	p4d_shell_build *out; /* output of commands, for the command that reads it; NULL: nothing reads
@@ -294,6 +295,7 @@ bool p4d_shell__number(p4d_shell *sh, p4d_value expression, int64_t *number, uin
 /* shell_test.c: the words of [ ] or [[ ]] without the brackets; pattern matching as in `case`. */
 p4d_shell_status p4d_shell__test(p4d_shell *sh, const p4d_value *words, size_t count, bool patterns);
 bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text);
+bool p4d_shell__fits(p4d_shell *sh, p4d_value pattern, p4d_value text); /* as [[ ]] and case match */
 
 /* shell_run.c */
 p4d_shell_status p4d_shell__run(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
@@ -332,6 +334,9 @@ typedef struct p4d_shell_assignment {
 
 /* shell_command.c: one simple command with its words, assignments and redirections. */
 p4d_shell_status p4d_shell__simple(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mode mode);
+/* Runs a command with its words. s: the text after it. */
+p4d_shell_status p4d_shell__execute(p4d_shell *sh, const p4d_shell_source *s, p4d_shell_mode mode,
+				    const p4d_shell_words *all, const p4d_shell_redirection *r);
 /* The redirections of a compound command, whose output began at `from`. */
 void p4d_shell__redirections(p4d_shell *sh, p4d_shell_source *s, uint32_t from, p4d_shell_mode mode);
 /* The input that its redirections name; does not write files. False: they name none that can be read. */
@@ -396,6 +401,23 @@ const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": unknown *
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters);
 
+/* shell_glob.c: names of files */
+
+/*
+ * Where the words are. A program gets a word as it is if p4d finds no file that it matches. So does a
+ * built-in command, but only if p4d knows that there is none. The number of words of an array matters, so p4d
+ * treats such a word there as unknown.
+ */
+typedef enum p4d_shell_names {
+	P4D_SHELL_NAMES_OF_LOOP,
+	P4D_SHELL_NAMES_OF_COMMAND,
+	P4D_SHELL_NAMES_OF_ARRAY
+} p4d_shell_names;
+
+/* Replaces words after the first `from` by the names of the files that they match. */
+void p4d_shell__expand_names(p4d_shell *sh, p4d_shell_words *words, uint32_t from, p4d_shell_names use);
+p4d_shell_status p4d_shell__run_ls(const p4d_shell_call *call);
+
 /* shell_pattern.c */
 
 /* A pattern: a sequence of characters with repetition counts. p4d does not support other patterns. */
@@ -422,5 +444,19 @@ bool p4d_shell__has_match(p4d_shell *sh, const p4d_shell_pattern *p, p4d_value l
 
 /* shell_regular.c */
 
+/* The groups of a pattern, in order: their first atom, and the atom after their last. */
+enum { P4D_SHELL_GROUPS = 8 };
+typedef struct p4d_shell_groups {
+	size_t count, from[P4D_SHELL_GROUPS], to[P4D_SHELL_GROUPS];
+} p4d_shell_groups;
+
+/* Parses an extended pattern with groups that are not repeated. False: p4d does not support it. */
+bool p4d_shell__read_grouped(p4d_shell_pattern *p, p4d_shell_groups *groups, p4d_value pattern);
+/* The text of a group. begins: of the pattern; its element after the last atom's is the end of the match. */
+p4d_value p4d_shell__group(const p4d_shell_groups *groups, size_t i, p4d_value text, const uint32_t *begins);
+/* A basic pattern as an extended one, in which characters without a meaning are quoted. */
+p4d_value p4d_shell__as_extended(p4d_shell *sh, p4d_value basic);
+/* Whether a line has a match of an extended pattern. OPEN: p4d does not support the pattern. */
+p4d_shell_status p4d_shell__line_matches(p4d_shell *sh, p4d_value line, p4d_value pattern, bool any_case);
 /* [[ text =~ pattern ]], which also sets BASH_REMATCH. OPEN: p4d does not support the pattern. */
 p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pattern);

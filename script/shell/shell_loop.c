@@ -152,6 +152,7 @@ p4d_shell_status p4d_shell__for(p4d_shell *sh, p4d_shell_source *s, p4d_shell_mo
 			p4d_shell__word(sh, s, mode == P4D_SHELL_SKIP ? NULL : &word);
 			p4d_shell__split(sh, &word, &words);
 		}
+		p4d_shell__expand_names(sh, &words, 0, P4D_SHELL_NAMES_OF_LOOP);
 	} else {
 		for (uint32_t i = 1; i < sh->in.parameters.count; i++)
 			p4d_shell__add_word(sh, &words, sh->in.parameters.at[i]);

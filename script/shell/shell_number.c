@@ -36,20 +36,47 @@ static int64_t wrong(expression *e)
 
 static int64_t ternary(expression *e);
 
+/* A variable, or an element of an array. */
+typedef struct assignable {
+	char name[64];
+	p4d_value subscript; /* number or key of the element, if it is one */
+	bool element;
+	p4d_cell where;
+} assignable;
+
+/* Finds an element. False: p4d does not know it, and e->unknown says why. An absent element has no text. */
+static bool find_element(expression *e, const assignable *of, p4d_value *value)
+{
+	const p4d_shell_name name = p4d_shell__name(e->sh, of->name, strlen(of->name));
+	const p4d_shell_var *v = p4d_shell__lookup(e->sh, name);
+	int64_t index = 0;
+
+	e->unknown = p4d_shell__may_be_set(e->sh, name);
+	if (!e->unknown && !v)
+		e->unknown = p4d_shell__reason(e->sh, "$%s is not set", of->name);
+	if (e->unknown || !p4d_shell__index(e->sh, v, of->subscript, &index, &e->unknown))
+		return false;
+	*value = index >= 0 && index < (int64_t)v->value.count ? v->value.at[index] : (p4d_value){0};
+	return true;
+}
+
 /*
  * Value of a variable, which is a number or another expression. For bash an unset variable is 0, but p4d
  * treats it as unknown if the job may set it.
  */
-static int64_t value_of(expression *e, const char *name)
+static int64_t value_of(expression *e, const assignable *of)
 {
 	p4d_value value;
 
 	if (e->dry)
 		return 0;
-	if (!p4d_shell_variable(e->sh, name, &value)) {
-		e->unknown = p4d_shell__reason(e->sh, "$%s is not set", name);
+	if (of->element ? !find_element(e, of, &value) : !p4d_shell_variable(e->sh, of->name, &value)) {
+		if (!of->element)
+			e->unknown = p4d_shell__reason(e->sh, "$%s is not set", of->name);
 		return 0;
 	}
+	if (of->element && !value.length) /* for bash, an empty or absent element is 0 */
+		return 0;
 	if (e->depth > 8)
 		return wrong(e);
 	expression inner = {e->sh, value, 0, 0, e->depth + 1, false};
@@ -62,12 +89,56 @@ static int64_t value_of(expression *e, const char *name)
 	return number;
 }
 
-static void assign(expression *e, const char *name, p4d_cell where, int64_t number)
+static void assign(expression *e, const assignable *to, int64_t number)
 {
 	if (e->dry || e->unknown)
 		return;
-	p4d_shell__assign(e->sh, e->sh->mode, p4d_shell__name(e->sh, name, strlen(name)),
-			  p4d_shell__digits(e->sh, number, where), false, where.line);
+	const p4d_shell_name name = p4d_shell__name(e->sh, to->name, strlen(to->name));
+	const p4d_value digits = p4d_shell__digits(e->sh, number, to->where);
+	if (to->element)
+		p4d_shell__assign_element(e->sh, e->sh->mode, name, to->subscript, digits, false,
+					  to->where.line);
+	else
+		p4d_shell__assign(e->sh, e->sh->mode, name, digits, false, to->where.line);
+}
+
+/* The position after the subscript that begins here; the end of the text: it has no closing bracket. */
+static uint32_t subscript_end(p4d_value text, uint32_t at)
+{
+	int depth = 0;
+
+	for (; at < text.length; at++) {
+		depth += (text.at[at].c == '[') - (text.at[at].c == ']');
+		if (!depth)
+			return at + 1;
+	}
+	return at;
+}
+
+/* Reads a name and its subscript. False: p4d cannot read the subscript. */
+static bool read_place(expression *e, assignable *to)
+{
+	size_t n = 0;
+
+	*to = (assignable){.where = e->text.at[e->at]};
+	for (char c = look(e, 0); isalnum((unsigned char)c) || c == '_'; c = look(e, 0)) {
+		if (n < sizeof(to->name) - 1)
+			to->name[n++] = c;
+		e->at++;
+	}
+	to->element = look(e, 0) == '[';
+	if (!to->element)
+		return true;
+	const uint32_t from = e->at, end = subscript_end(e->text, from);
+	if (e->text.at[end - 1].c != ']' || end < from + 3 || !p4d_shell__work(e->sh, end - from))
+		return false;
+	e->at = end;
+	uint32_t first = from + 1, last = end - 1; /* a key may have quotes */
+	if (last - first > 2 && e->text.at[first].c == e->text.at[last - 1].c &&
+	    memchr("'\"", e->text.at[first].c, 2))
+		first++, last--;
+	to->subscript = p4d_shell__part(e->text, first, last - first);
+	return true;
 }
 
 static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
@@ -78,39 +149,33 @@ static int64_t apply(expression *e, const char *op, int64_t a, int64_t b);
  */
 static int64_t variable(expression *e, int step)
 {
-	const p4d_cell where = e->text.at[e->at];
-	char name[64];
-	size_t n = 0;
+	assignable to;
 
-	for (char c = look(e, 0); isalnum((unsigned char)c) || c == '_'; c = look(e, 0)) {
-		if (n < sizeof(name) - 1)
-			name[n++] = c;
-		e->at++;
-	}
-	name[n] = '\0';
+	if (!read_place(e, &to))
+		return wrong(e);
 	blanks(e);
 	const char c = look(e, 0), next = look(e, 1);
 	if (step || ((c == '+' || c == '-') && next == c)) {
-		const int64_t before = value_of(e, name), after = step ? step : c == '+' ? 1 : -1;
+		const int64_t before = value_of(e, &to), after = step ? step : c == '+' ? 1 : -1;
 		e->at += step ? 0 : 2;
-		assign(e, name, where, apply(e, "+", before, after));
+		assign(e, &to, apply(e, "+", before, after));
 		return step ? before + step : before;
 	}
 	if (c == '=' && next != '=') {
 		e->at++;
 		int64_t number = ternary(e);
-		assign(e, name, where, number);
+		assign(e, &to, number);
 		return number;
 	}
 	if (c && memchr("+-*/%", c, 5) && next == '=') {
 		const char op[2] = {c, '\0'};
 		e->at += 2;
-		const int64_t before = value_of(e, name), by = ternary(e);
+		const int64_t before = value_of(e, &to), by = ternary(e);
 		const int64_t number = e->dry || e->unknown ? 0 : apply(e, op, before, by);
-		assign(e, name, where, number);
+		assign(e, &to, number);
 		return number;
 	}
-	return value_of(e, name);
+	return value_of(e, &to);
 }
 
 static int64_t digits(expression *e, int base)
@@ -327,6 +392,18 @@ static bool is_assigned(p4d_value text, uint32_t start, uint32_t end)
 	       (c[0] == c[1] && (c[0] == '<' || c[0] == '>') && c[2] == '=');
 }
 
+/* Marks a variable or an array as unknown. */
+static void forget(p4d_shell *sh, p4d_shell_name name, bool array, uint32_t line)
+{
+	const p4d_value unknown =
+	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "arithmetic in line %u", line));
+
+	if (array) /* any element may have changed */
+		p4d_shell__assign_element(sh, sh->mode, name, unknown, unknown, false, line);
+	else
+		p4d_shell__assign(sh, sh->mode, name, unknown, false, line);
+}
+
 /* Marks variables as unknown to which an expression with an unknown value assigns. */
 static void forget_assigned(p4d_shell *sh, p4d_value text)
 {
@@ -337,13 +414,12 @@ static void forget_assigned(p4d_shell *sh, p4d_value text)
 		while (i < text.length && (isalnum((unsigned char)text.at[i].c) || text.at[i].c == '_'))
 			i++;
 		p4d_value word = {text.at + start, i - start};
+		const bool element = i > start && i < text.length && text.at[i].c == '[';
 		if (i == start)
 			i++;
-		else if (!isdigit((unsigned char)word.at[0].c) && is_assigned(text, start, i))
-			p4d_shell__assign(
-			    sh, sh->mode, p4d_shell__name_of(sh, word),
-			    p4d_shell__not_known(sh, p4d_shell__reason(sh, "arithmetic in line %u", line)),
-			    false, line);
+		else if (!isdigit((unsigned char)word.at[0].c) &&
+			 is_assigned(text, start, element ? subscript_end(text, i) : i))
+			forget(sh, p4d_shell__name_of(sh, word), element, line);
 	}
 }
 

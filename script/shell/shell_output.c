@@ -511,6 +511,7 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     {"dirname", run_dirname, false},
     {"echo", run_echo, false},
     {"expr", run_expr, false},
+    {"ls", p4d_shell__run_ls, false},
     {"printf", run_printf, false},
     {"pwd", run_pwd, false},
     {"readlink", run_realpath, false},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* [[ text =~ pattern ]]: patterns with alternatives, and groups that are not repeated. */
+/* [[ text =~ pattern ]], grep and sed: patterns with alternatives, and groups that are not repeated. */
 #include <ctype.h>
 #include <string.h>
 
 #include "shell/shell_internal.h"
 
-enum { GROUPS = 8, PATTERN = 256 };
+enum { PATTERN = 256 };
 
 /*
  * A pattern without alternatives, in the form that shell_pattern.c supports: "v([0-9]+)" is "v[0-9]+" and one
@@ -14,11 +14,8 @@ enum { GROUPS = 8, PATTERN = 256 };
 typedef struct regular {
 	char text[PATTERN]; /* without the brackets of groups; quoted characters are escaped */
 	size_t length;
-	struct {
-		size_t from, to; /* atoms of a group: the first one, and the one after the last */
-	} group[GROUPS];
-	size_t groups;
-	size_t open[GROUPS], opened; /* numbers of the groups that have no end so far */
+	p4d_shell_groups groups;
+	size_t open[P4D_SHELL_GROUPS], opened; /* numbers of the groups that have no end so far */
 	bool supported;
 } regular;
 
@@ -66,12 +63,12 @@ static size_t atoms(const regular *r)
 
 static void open_group(regular *r)
 {
-	if (r->groups == GROUPS) {
+	if (r->groups.count == P4D_SHELL_GROUPS) {
 		r->supported = false;
 		return;
 	}
-	r->group[r->groups].from = atoms(r);
-	r->open[r->opened++] = r->groups++;
+	r->groups.from[r->groups.count] = atoms(r);
+	r->open[r->opened++] = r->groups.count++;
 }
 
 /* Whether a repetition follows the group that ends here. */
@@ -86,7 +83,7 @@ static void close_group(regular *r, p4d_value p, uint32_t at)
 		r->supported = false;
 		return;
 	}
-	r->group[r->open[--r->opened]].to = atoms(r);
+	r->groups.to[r->open[--r->opened]] = atoms(r);
 }
 
 /* Adds a part of the pattern that has no alternatives. */
@@ -149,40 +146,87 @@ static bool find_group(p4d_value p, uint32_t *from, uint32_t *to)
 	return false;
 }
 
-static void take_matches(p4d_shell *sh, const regular *r, p4d_value text, const uint32_t *begins,
+p4d_value p4d_shell__group(const p4d_shell_groups *g, size_t i, p4d_value text, const uint32_t *begins)
+{
+	return part(text, begins[g->from[i]], begins[g->to[i]]);
+}
+
+static void take_matches(p4d_shell *sh, const p4d_shell_groups *g, p4d_value text, const uint32_t *begins,
 			 uint32_t from, uint32_t to)
 {
 	p4d_shell_words found = {0};
 
 	p4d_shell__add_word(sh, &found, p4d_shell__copied(sh, part(text, from, to)));
-	for (size_t i = 0; i < r->groups; i++)
-		p4d_shell__add_word(
-		    sh, &found,
-		    p4d_shell__copied(sh, part(text, begins[r->group[i].from], begins[r->group[i].to])));
+	for (size_t i = 0; i < g->count; i++)
+		p4d_shell__add_word(sh, &found, p4d_shell__copied(sh, p4d_shell__group(g, i, text, begins)));
 	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, found, false, 0);
 }
 
-/* Matches the text with a pattern without alternatives. alone: it is the whole pattern. */
-static p4d_shell_status match(p4d_shell *sh, p4d_value text, const p4d_value *parts, size_t count, bool alone)
+/* How to match. */
+typedef struct text_search {
+	p4d_shell *sh;
+	p4d_value text;
+	bool any_case;
+	bool takes; /* sets BASH_REMATCH */
+} text_search;
+
+/* Reads a pattern without alternatives, which consists of parts. False: p4d does not support it. */
+static bool read_parts(p4d_shell_pattern *p, p4d_shell_groups *g, const p4d_value *parts, size_t count)
 {
-	uint32_t begins[P4D_SHELL_ATOMS + 1], from = 0, to = 0;
-	p4d_shell_pattern p = {.begins = begins};
 	regular r = {.supported = true};
 
 	for (size_t i = 0; i < count; i++)
 		add_part(&r, parts[i]);
-	if (!r.supported || r.opened || !p4d_shell__read_pattern(&p, r.text, false, true))
+	*g = r.groups;
+	return r.supported && !r.opened && p4d_shell__read_pattern(p, r.text, false, true);
+}
+
+/* Matches the text with a pattern without alternatives. alone: it is the whole pattern. */
+static p4d_shell_status match(const text_search *s, const p4d_value *parts, size_t count, bool alone)
+{
+	uint32_t begins[P4D_SHELL_ATOMS + 1], from = 0, to = 0;
+	p4d_shell_pattern p = {.begins = begins, .any_case = s->any_case};
+	p4d_shell_groups groups;
+
+	if (!read_parts(&p, &groups, parts, count))
 		return P4D_SHELL_OPEN;
-	if (!p4d_shell__find_match(sh, &p, text, &from, &to))
+	if (!p4d_shell__find_match(s->sh, &p, s->text, &from, &to))
 		return P4D_SHELL_FALSE;
 	begins[p.count] = to;
-	if (alone)
-		take_matches(sh, &r, text, begins, from, to);
+	if (alone && s->takes)
+		take_matches(s->sh, &groups, s->text, begins, from, to);
 	return P4D_SHELL_TRUE;
 }
 
+bool p4d_shell__read_grouped(p4d_shell_pattern *p, p4d_shell_groups *groups, p4d_value pattern)
+{
+	return read_parts(p, groups, &pattern, 1);
+}
+
+p4d_value p4d_shell__as_extended(p4d_shell *sh, p4d_value pattern)
+{
+	p4d_shell_build b = {0};
+
+	for (uint32_t i = 0; i < pattern.length && !sh->stopped; i++) {
+		p4d_cell cell = pattern.at[i];
+		cell.quoted = is_special(cell, "(){}+?|");
+		if (is_special(cell, "[")) {
+			for (const uint32_t end = set_end(pattern, i); i + 1 < end; i++)
+				p4d_shell__add(sh, &b, pattern.at[i]);
+			cell = pattern.at[i];
+		} else if (is_special(cell, "\\") && i + 1 < pattern.length) {
+			cell = pattern.at[++i];
+			if (!is_special(cell,
+					"(){}+?|")) /* a backslash makes operators of these characters */
+				p4d_shell__add(sh, &b, pattern.at[i - 1]);
+		}
+		p4d_shell__add(sh, &b, cell);
+	}
+	return (p4d_value){b.at, b.length};
+}
+
 /* Matches the text with each alternative in turn, together with the parts before and after it. */
-static p4d_shell_status any_of(p4d_shell *sh, p4d_value text, p4d_value before, p4d_value alternatives,
+static p4d_shell_status any_of(const text_search *s, p4d_value before, p4d_value alternatives,
 			       p4d_value after)
 {
 	p4d_shell_status status = P4D_SHELL_FALSE;
@@ -190,7 +234,7 @@ static p4d_shell_status any_of(p4d_shell *sh, p4d_value text, p4d_value before, 
 	for (uint32_t at = 0; at <= alternatives.length;) {
 		const uint32_t end = bar(alternatives, at);
 		const p4d_value parts[] = {before, part(alternatives, at, end), after};
-		const p4d_shell_status next = match(sh, text, parts, 3, false);
+		const p4d_shell_status next = match(s, parts, 3, false);
 		if (next == P4D_SHELL_TRUE)
 			return next;
 		status = next == P4D_SHELL_OPEN ? next : status;
@@ -199,11 +243,31 @@ static p4d_shell_status any_of(p4d_shell *sh, p4d_value text, p4d_value before, 
 	return status;
 }
 
+static p4d_shell_status matched(const text_search *s, p4d_value pattern)
+{
+	uint32_t from = 0, to = 0;
+
+	if (bar(pattern, 0) < pattern.length)
+		return any_of(s, (p4d_value){0}, pattern, (p4d_value){0});
+	if (!find_group(pattern, &from, &to))
+		return match(s, &pattern, 1, true);
+	return repeated(pattern, to) ? P4D_SHELL_OPEN
+				     : any_of(s, part(pattern, 0, from - 1), part(pattern, from, to),
+					      part(pattern, to + 1, pattern.length));
+}
+
+p4d_shell_status p4d_shell__line_matches(p4d_shell *sh, p4d_value line, p4d_value pattern, bool any_case)
+{
+	const text_search s = {sh, line, any_case, false};
+	const p4d_shell_status status = matched(&s, pattern);
+
+	return sh->stopped ? P4D_SHELL_OPEN : status;
+}
+
 p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pattern)
 {
+	const text_search s = {sh, text, sh->any_case, true};
 	p4d_shell_words none = {0};
-	p4d_shell_status status = P4D_SHELL_OPEN;
-	uint32_t from = 0, to = 0;
 
 	/* a placeholder until the group's text is known */
 	p4d_shell__add_word(
@@ -211,13 +275,7 @@ p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pat
 	    p4d_shell__not_known(sh, p4d_shell__reason(sh, "p4d does not know what a pattern matches")));
 	p4d_shell__assign_array(sh, sh->mode, (p4d_shell_name){"BASH_REMATCH", 12}, none, false, 0);
 	if (p4d_value_unknown(text) || p4d_value_unknown(pattern))
-		return status;
-	if (bar(pattern, 0) < pattern.length)
-		status = any_of(sh, text, (p4d_value){0}, pattern, (p4d_value){0});
-	else if (!find_group(pattern, &from, &to))
-		status = match(sh, text, &pattern, 1, true);
-	else if (!repeated(pattern, to))
-		status = any_of(sh, text, part(pattern, 0, from - 1), part(pattern, from, to),
-				part(pattern, to + 1, pattern.length));
+		return P4D_SHELL_OPEN;
+	const p4d_shell_status status = matched(&s, pattern);
 	return sh->stopped ? P4D_SHELL_OPEN : status;
 }

@@ -126,7 +126,7 @@ static p4d_shell_status case_command(p4d_shell *sh, p4d_shell_source *s, p4d_she
 					status = P4D_SHELL_TRUE;
 				else if (!known || p4d_value_unknown(p))
 					status = status == P4D_SHELL_TRUE ? status : P4D_SHELL_OPEN;
-				else if (p4d_shell__matches(sh, p, value))
+				else if (p4d_shell__fits(sh, p, value))
 					status = P4D_SHELL_TRUE;
 			}
 			p4d_shell__blanks(sh, s);

@@ -6,30 +6,58 @@
 
 #include "shell/shell_internal.h"
 
+/* A pattern of grep. */
+typedef struct wanted_lines {
+	p4d_shell_pattern pattern;
+	p4d_value extended; /* used if p4d_shell__read_pattern does not support the pattern */
+	bool simple;
+} wanted_lines;
+
+static bool read_wanted(const p4d_shell_call *w, const p4d_shell_options *o, p4d_value pattern,
+			wanted_lines *to)
+{
+	char text[128];
+
+	*to = (wanted_lines){.pattern.any_case = o->is['i']};
+	if (p4d_value_unknown(pattern) || pattern.length >= sizeof(text))
+		return false;
+	p4d_value_text(pattern, text, sizeof(text));
+	to->simple = p4d_shell__read_pattern(&to->pattern, text, o->is['F'], o->is['E']);
+	p4d_shell_build plain = {0}; /* the shell's quotes mean nothing to grep */
+	p4d_shell__add_value(w->sh, &plain, pattern, false);
+	const p4d_value unquoted = {plain.at, plain.length};
+	to->extended = o->is['E'] ? unquoted : p4d_shell__as_extended(w->sh, unquoted);
+	return to->simple || (!o->is['F'] && p4d_shell__line_matches(w->sh, (p4d_value){0}, to->extended,
+								     false) != P4D_SHELL_OPEN);
+}
+
+static bool is_wanted(p4d_shell *sh, const wanted_lines *what, p4d_value line)
+{
+	return what->simple ? p4d_shell__has_match(sh, &what->pattern, line)
+			    : p4d_shell__line_matches(sh, line, what->extended, what->pattern.any_case) ==
+				  P4D_SHELL_TRUE;
+}
+
 /* grep with one pattern: prints the matching lines, or tells whether there are any. */
 static p4d_shell_status run_grep(const p4d_shell_call *w)
 {
 	p4d_shell_options o = {.switches = "EFqvish", .valued = "me"};
 	const size_t first = p4d_shell__filter_options(w, &o);
 	const size_t file = first + !o.is['e'];
-	p4d_shell_pattern p = {.any_case = o.is['i']};
-	char text[128];
+	wanted_lines what;
 	p4d_value lines;
 	bool any = false;
 
 	if (first == SIZE_MAX || file > w->count || w->count > file + 1 ||
 	    (o.is['m'] && !p4d_value_is(o.value['m'], "1")))
 		return p4d_shell__print_unknown(w);
-	const p4d_value wanted = o.is['e'] ? o.value['e'] : w->at[first];
-	p4d_value_text(wanted, text, sizeof(text));
-	if (p4d_value_unknown(wanted) || wanted.length >= sizeof(text) ||
-	    !p4d_shell__read_pattern(&p, text, o.is['F'], o.is['E']))
+	if (!read_wanted(w, &o, o.is['e'] ? o.value['e'] : w->at[first], &what))
 		return o.is['q'] ? P4D_SHELL_OPEN : p4d_shell__print_unknown(w);
 	if (!p4d_shell__filter_text(w, file < w->count ? &w->at[file] : NULL, &lines))
 		return o.is['q'] ? P4D_SHELL_OPEN : P4D_SHELL_TAKEN;
 	while (lines.length && !w->sh->stopped && !(any && (o.is['q'] || o.is['m']))) {
 		const p4d_value line = p4d_shell__next_line(&lines);
-		if (p4d_shell__has_match(w->sh, &p, p4d_shell__without_end(line)) == o.is['v'])
+		if (is_wanted(w->sh, &what, p4d_shell__without_end(line)) == o.is['v'])
 			continue;
 		any = true;
 		if (!o.is['q'])
@@ -38,11 +66,15 @@ static p4d_shell_status run_grep(const p4d_shell_call *w)
 	return any ? P4D_SHELL_TRUE : P4D_SHELL_FALSE;
 }
 
-/* A command of sed: s/PATTERN/TEXT/g or /PATTERN/d. */
+/* A command of sed: s/PATTERN/TEXT/gp, /PATTERN/d or /PATTERN/p; also /PATTERN/s/PATTERN/TEXT/. */
 typedef struct edit {
+	p4d_shell_pattern lines; /* the command is for the lines that this matches */
 	p4d_shell_pattern pattern;
-	p4d_value by;
-	bool drops, all; /* d: deletes matching lines; g: replaces all matches */
+	p4d_shell_groups groups; /* of `pattern` */
+	p4d_value by;            /* a quoted digit stands for a group's text; 0: for the whole match */
+	char action;             /* 's', 'd' or 'p' */
+	bool some;               /* has `lines` */
+	bool all, prints;        /* g: replaces all matches; p: prints the line if it replaces any */
 } edit;
 
 /*
@@ -63,82 +95,176 @@ static bool next_part(p4d_value *script, char by, p4d_value *part)
 	return true;
 }
 
-/*
- * Reads the replacement text and resolves its escapes. False: it refers to the match, which p4d does not
- * support.
- */
-static bool read_replacement(p4d_shell *sh, p4d_value text, p4d_value *to)
+/* Reads the replacement text and resolves its escapes. False: p4d does not support one of them. */
+static bool read_replacement(p4d_shell *sh, p4d_value text, const p4d_shell_groups *groups, p4d_value *to)
 {
 	p4d_shell_build b = {0};
 
 	for (uint32_t i = 0; i < text.length; i++) {
-		const bool escapes = text.at[i].c == '\\' && !text.at[i].unknown;
-		if (!text.at[i].unknown && text.at[i].c == '&')
-			return false;
-		if (escapes && (i + 1 == text.length || isalnum((unsigned char)text.at[i + 1].c)))
-			return false;
-		p4d_shell__add(sh, &b, text.at[i + escapes]);
-		i += escapes;
+		p4d_cell cell = text.at[i];
+		cell.quoted = !cell.unknown && cell.c == '&';
+		if (cell.quoted) {
+			cell.c = '0';
+		} else if (!cell.unknown && cell.c == '\\') {
+			if (++i == text.length)
+				return false;
+			cell = text.at[i];
+			cell.quoted = isdigit((unsigned char)cell.c) != 0;
+			if (cell.quoted ? (size_t)(cell.c - '0') > groups->count
+					: isalpha((unsigned char)cell.c) != 0)
+				return false;
+		}
+		p4d_shell__add(sh, &b, cell);
 	}
 	*to = (p4d_value){b.at, b.length};
 	return true;
 }
 
-/* Parses the next command of a sed script, and moves past it. False: p4d does not support it. */
-static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
+/* Reads a pattern of sed up to the character `by`, and moves past it. False: p4d does not support it. */
+static bool read_sed_pattern(p4d_shell *sh, p4d_value *script, char by, bool extended, p4d_shell_pattern *p,
+			     p4d_shell_groups *groups)
 {
-	p4d_value part;
-	char text[128];
+	p4d_value text;
+	p4d_shell_build plain = {0}; /* the shell's quotes mean nothing to sed */
 
-	*e = (edit){.drops = script->at[0].c == '/'};
-	const uint32_t head = e->drops ? 0 : 1;
-	if (script->length < 3 || script->at[0].unknown || script->at[head].unknown ||
-	    (!e->drops && script->at[0].c != 's') || isalnum((unsigned char)script->at[head].c))
+	if (!next_part(script, by, &text) || p4d_value_unknown(text) || !text.length)
 		return false;
-	const char by = script->at[head].c;
-	*script = p4d_shell__part(*script, head + 1, script->length - head - 1);
-	if (!next_part(script, by, &part) || p4d_value_unknown(part) || part.length >= sizeof(text) ||
-	    !part.length ||
-	    !p4d_shell__read_pattern(&e->pattern, p4d_value_text(part, text, sizeof(text)), false, extended))
-		return false;
-	if (!e->drops && (!next_part(script, by, &part) || !read_replacement(sh, part, &e->by)))
-		return false;
-	uint32_t n = 0;
-	for (; n < script->length && !strchr("; \n", script->at[n].c); n++) {
-		if (script->at[n].unknown || script->at[n].c != (e->drops ? 'd' : 'g'))
+	for (uint32_t i = 0; i < text.length; i++) {
+		const bool escapes = text.at[i].c == '\\' && i + 1 < text.length && text.at[i + 1].c == by &&
+				     !isalnum((unsigned char)by);
+		i += escapes; /* \/ is a slash, whatever separates the parts */
+		if (escapes && strchr(".*[]^$+?(){}|", by))
 			return false;
-		e->all = true;
+		p4d_cell cell = text.at[i];
+		cell.quoted = false;
+		p4d_shell__add(sh, &plain, cell);
 	}
-	bool empty = !e->pattern.end; /* an empty pattern may match at every position */
-	for (size_t i = 0; i < e->pattern.count; i++)
-		empty = empty && strchr("*?", e->pattern.at[i].times);
-	if (e->drops ? !e->all : e->all && empty)
-		return false;
-	while (n < script->length && strchr("; \n", script->at[n].c))
+	text = (p4d_value){plain.at, plain.length};
+	return p4d_shell__read_grouped(p, groups, extended ? text : p4d_shell__as_extended(sh, text));
+}
+
+static bool is_end(p4d_cell cell)
+{
+	return !cell.unknown && strchr("; \n", cell.c);
+}
+
+/* Reads the flags g and p, and moves past the end of the command. False: p4d does not support a flag. */
+static bool read_flags(p4d_value *script, edit *e)
+{
+	uint32_t n = 0;
+
+	for (; n < script->length && !is_end(script->at[n]); n++) {
+		if (script->at[n].unknown || e->action != 's' || !strchr("gp", script->at[n].c))
+			return false;
+		e->all = e->all || script->at[n].c == 'g';
+		e->prints = e->prints || script->at[n].c == 'p';
+	}
+	while (n < script->length && is_end(script->at[n]))
 		n++;
 	*script = p4d_shell__part(*script, n, script->length - n);
 	return true;
 }
 
-/* Applies one command to each line of a text. */
-static p4d_value edited(p4d_shell *sh, const edit *e, p4d_value text)
+/* Whether a pattern may match at every position. */
+static bool may_be_empty(const p4d_shell_pattern *p)
+{
+	bool empty = !p->end;
+
+	for (size_t i = 0; i < p->count; i++)
+		empty = empty && strchr("*?", p->at[i].times);
+	return empty;
+}
+
+static void pass(p4d_value *script, uint32_t count)
+{
+	*script = p4d_shell__part(*script, count, script->length - count);
+}
+
+/* Parses the next command of a sed script, and moves past it. False: p4d does not support it. */
+static bool read_edit(p4d_shell *sh, p4d_value *script, bool extended, edit *e)
+{
+	p4d_shell_groups unused;
+	p4d_value by;
+
+	*e = (edit){.some = !script->at[0].unknown && script->at[0].c == '/'};
+	if (e->some) {
+		pass(script, 1);
+		if (!read_sed_pattern(sh, script, '/', extended, &e->lines, &unused))
+			return false;
+	}
+	if (!script->length || script->at[0].unknown || !strchr("sdp", script->at[0].c) ||
+	    (script->at[0].c != 's' && !e->some))
+		return false;
+	e->action = script->at[0].c;
+	pass(script, 1);
+	if (e->action != 's')
+		return read_flags(script, e);
+	if (!script->length || script->at[0].unknown || isalnum((unsigned char)script->at[0].c) ||
+	    isspace((unsigned char)script->at[0].c) || script->at[0].c == '\\')
+		return false;
+	const char separator = script->at[0].c;
+	pass(script, 1);
+	return read_sed_pattern(sh, script, separator, extended, &e->pattern, &e->groups) &&
+	       next_part(script, separator, &by) && read_replacement(sh, by, &e->groups, &e->by) &&
+	       read_flags(script, e) && !(e->all && may_be_empty(&e->pattern));
+}
+
+/* Adds the replacement of a match, which begins at `at` in the line. */
+static void replace(p4d_shell *sh, p4d_shell_build *b, const edit *e, p4d_value line, uint32_t at,
+		    const uint32_t *begins)
+{
+	for (uint32_t i = 0; i < e->by.length; i++) {
+		const p4d_cell cell = e->by.at[i];
+		if (!cell.quoted)
+			p4d_shell__add(sh, b, cell);
+		else if (cell.c == '0')
+			p4d_shell__add_value(sh, b, p4d_shell__part(line, at, begins[e->pattern.count] - at),
+					     false);
+		else
+			p4d_shell__add_value(
+			    sh, b, p4d_shell__group(&e->groups, (size_t)(cell.c - '1'), line, begins), false);
+	}
+}
+
+/* Adds a line with its matches replaced. False: it has none, and stays as it is. */
+static bool substituted(p4d_shell *sh, const edit *e, p4d_value whole, p4d_shell_build *b)
+{
+	const p4d_value line = p4d_shell__without_end(whole);
+	uint32_t begins[P4D_SHELL_ATOMS + 1], at = 0, from = 0, end = 0;
+	p4d_shell_pattern p = e->pattern;
+	bool any = false;
+
+	p.begins = begins;
+	while (p4d_shell__find_match(sh, &p, line, &at, &end)) {
+		any = true;
+		begins[p.count] = end;
+		p4d_shell__add_value(sh, b, p4d_shell__part(line, from, at - from), false);
+		replace(sh, b, e, line, at, begins);
+		from = end;
+		if (!e->all || end == at || p.start)
+			break;
+		at = end;
+	}
+	p4d_shell__add_value(sh, b, p4d_shell__part(whole, from, whole.length - from), false);
+	return any;
+}
+
+/* Applies one command to each line of a text. quiet: only lines that the command prints remain. */
+static p4d_value edited(p4d_shell *sh, const edit *e, bool quiet, p4d_value text)
 {
 	p4d_shell_build b = {0};
 
 	while (text.length && !sh->stopped) {
-		const p4d_value whole = p4d_shell__next_line(&text), line = p4d_shell__without_end(whole);
-		uint32_t at = 0, from = 0, end = 0;
-		if (e->drops && p4d_shell__has_match(sh, &e->pattern, line))
-			continue;
-		while (!e->drops && p4d_shell__find_match(sh, &e->pattern, line, &at, &end)) {
-			p4d_shell__add_value(sh, &b, p4d_shell__part(line, from, at - from), false);
-			p4d_shell__add_value(sh, &b, e->by, false);
-			from = end;
-			if (!e->all || end == at || e->pattern.start)
-				break;
-			at = end;
-		}
-		p4d_shell__add_value(sh, &b, p4d_shell__part(whole, from, whole.length - from), false);
+		const p4d_value line = p4d_shell__next_line(&text);
+		const bool meant =
+		    !e->some || p4d_shell__has_match(sh, &e->lines, p4d_shell__without_end(line));
+		const uint32_t before = b.length;
+		const bool kept = meant && e->action == 's' ? substituted(sh, e, line, &b) && e->prints
+							    : meant && e->action == 'p';
+		if (quiet && !kept)
+			b.length = before;
+		else if (b.length == before && !(meant && strchr("sd", e->action)))
+			p4d_shell__add_value(sh, &b, line, false);
 	}
 	return (p4d_value){b.at, b.length};
 }
@@ -306,13 +432,15 @@ static bool run_scripts(p4d_shell *sh, const sed_words *words, p4d_value *text)
 		*text = take_lines(sh, &lines, *text);
 		return true;
 	}
-	if (words->quiet)
-		return false;
 	for (size_t i = 0; i < words->scripts && !sh->stopped; i++)
 		for (p4d_value script = words->script[i]; script.length;) {
 			if (!read_edit(sh, &script, words->extended, &e))
 				return false;
-			*text = edited(sh, &e, *text);
+			/* p prints lines in addition to those at the end, which p4d supports for one command
+			 */
+			if (words->quiet ? script.length || words->scripts > 1 : e.action == 'p' || e.prints)
+				return false;
+			*text = edited(sh, &e, words->quiet, *text);
 		}
 	return words->followed;
 }

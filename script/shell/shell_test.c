@@ -165,6 +165,24 @@ bool p4d_shell__matches(p4d_shell *sh, p4d_value pattern, p4d_value text)
 	return t == text.length && p == pattern.length;
 }
 
+static p4d_value lower_case(p4d_shell *sh, p4d_value text)
+{
+	p4d_shell_build b = {0};
+
+	for (uint32_t i = 0; i < text.length; i++) {
+		p4d_cell cell = text.at[i];
+		cell.c = (char)(cell.unknown ? cell.c : tolower((unsigned char)cell.c));
+		p4d_shell__add(sh, &b, cell);
+	}
+	return (p4d_value){b.at, b.length};
+}
+
+bool p4d_shell__fits(p4d_shell *sh, p4d_value pattern, p4d_value text)
+{
+	return sh->any_case ? p4d_shell__matches(sh, lower_case(sh, pattern), lower_case(sh, text))
+			    : p4d_shell__matches(sh, pattern, text);
+}
+
 typedef struct words {
 	p4d_shell *sh;
 	const p4d_value *at;
@@ -212,7 +230,7 @@ static p4d_shell_status compare(words *w, p4d_value a, p4d_value op, p4d_value b
 	if ((!equal && !p4d_value_is(op, "!=")) || p4d_value_unknown(a) || p4d_value_unknown(b))
 		return P4D_SHELL_OPEN;
 	if (w->patterns)
-		return truth(p4d_shell__matches(w->sh, b, a) == equal);
+		return truth(p4d_shell__fits(w->sh, b, a) == equal);
 	bool same = a.length == b.length;
 	for (uint32_t i = 0; same && i < a.length; i++)
 		same = a.at[i].c == b.at[i].c;

@@ -221,6 +221,23 @@ static p4d_shell_source nested(p4d_shell *sh, p4d_shell_source *s, size_t open, 
 	return inside;
 }
 
+/* The text between backticks, where a backslash before a backtick, a backslash or a dollar sign is dropped.
+ */
+static p4d_shell_source unescaped(p4d_shell *sh, p4d_shell_source inside, bool quoted)
+{
+	p4d_shell_build b = {0};
+
+	if (!memchr(inside.text + inside.at, '\\', inside.length - inside.at))
+		return inside;
+	for (p4d_shell_source s = inside; s.at < s.length && !sh->stopped; p4d_shell__advance(sh, &s)) {
+		const char next = p4d_shell__peek(&s, 1);
+		if (p4d_shell__peek(&s, 0) == '\\' && next && strchr(quoted ? "`\\$\"" : "`\\$", next))
+			p4d_shell__advance(sh, &s);
+		p4d_shell__add(sh, &b, p4d_shell__cell(&s, false));
+	}
+	return p4d_shell__source_of(sh, (p4d_value){b.at, b.length}, &inside);
+}
+
 static void backticks(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)
 {
 	p4d_shell__advance(sh, s);
@@ -234,7 +251,7 @@ static void backticks(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bo
 	inside.body_end = 0;
 	p4d_shell__advance(sh, s);
 	if (b)
-		substitute(sh, inside, b, quoted);
+		substitute(sh, unescaped(sh, inside, quoted), b, quoted);
 }
 
 static void expand(p4d_shell *sh, p4d_shell_source *s, p4d_shell_build *b, bool quoted)

@@ -151,7 +151,7 @@ done
 printf '%s\n' '#!/bin/bash' "bash -c 'accelerate launch --config_file other.yaml run_clm.py --do_train --model_name_or_path gpt2'" >job.sh
 out=$(env -i PATH="$PATH" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" p4d read job.sh)
 prints "precision            fp16           other.yaml:1"
-# sed is supported as far as its patterns are plain text; other results are unknown
+# sed is supported as far as its patterns have no repeated groups; other results are unknown
 edited() # edited SED EXPECTED: what becomes of "layers=4 #x"
 {
 	printf '%s\n' '#!/bin/bash' 'echo "layers=4 #x" >f.txt' "$1" 'pretrain_gpt.py --seq-length 64 --num-layers $(cut -d= -f2 f.txt)' >job.sh
@@ -164,8 +164,10 @@ edited "sed -E -i 's/[0-9]+ #x/12/g' f.txt" "layers               12 "
 edited "sed -i 's/4.*/8/;/none/d' f.txt" "layers               8 "
 edited "N=12; sed \"s/=.*/=\$N/\" f.txt | tee f.txt" "layers               12 "
 edited "sed -i 's/x*/y/g; s/4.*/8/' f.txt" "output of sed"
-edited "sed -i 's/\\(4\\).*/\\1/' f.txt" "output of sed"
-edited "sed -n -i 's/ .*//p' f.txt" "output of sed"
+edited "sed -i 's/\\(4\\)\\{1\\}.*/8/' f.txt" "output of sed"
+edited "sed -i 's/\\(=\\)4.*/\\18/' f.txt" "layers               8 "
+edited "sed -n -i 's/4 .*/16/p' f.txt" "layers               16 "
+edited "sed -i 'p;s/4 .*/16/' f.txt" "output of sed"
 edited "[ -e nobody ] && sed -i 's/ .*//' f.txt" "depends on a condition"
 # another process gets the exported variables, and no others
 printf '%s\n' '#!/bin/bash' 'export A=8' 'B=4' "echo '--num-layers \$A --log \$(A) --seq-length \$B' | envsubst >f.txt" \
