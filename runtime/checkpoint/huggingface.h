@@ -11,10 +11,10 @@
  */
 
 /*
- * Fills this rank's master copies or, if the layout has frozen weights, those. path: a file, an index or a
- * directory (see p4d_safetensors__open). Moments become zero. Types: F32, BF16, F16. All tensors of the model
- * must be present and have the model's shapes. Other tensors are ignored. A tied model needs no lm_head.
- * Errors: CHECKPOINT, NO_MEMORY.
+ * Fills this rank's master copies or, if the layout has frozen weights, its frozen weights. path: a file, an
+ * index or a directory (see p4d_safetensors__open). Moments become zero. Types: F32, BF16, F16. All tensors
+ * of the model must be present and have the model's shapes. Other tensors are ignored. A tied model needs no
+ * lm_head. Errors: CHECKPOINT, NO_MEMORY.
  */
 int p4d_huggingface_import(const char *path, const p4d_checkpoint_storage *storage, p4d_error *err);
 

@@ -52,7 +52,7 @@ typedef struct p4d_ranks {
 	double join_seconds; /* how long to wait for the others */
 	double idle_seconds; /* seconds after which an unreachable host counts as lost; at least 3 */
 	/*
-	 * Size of messages, two of which per channel can be in flight to a rank of the same node while their
+	 * Two messages of this size per channel can be in flight to a rank of the same node while their
 	 * sender computes. 0: only short messages can. Memory is used only while messages are in flight.
 	 */
 	uint64_t message_bytes;

@@ -55,8 +55,8 @@ typedef struct p4d_traffic {
 	 * and p4d_comm_await waits for them. */
 	bool async;
 	/*
-	 * maximum number of thread blocks of these collectives, which then leave the others to operations; 0:
-	 * no limit
+	 * maximum number of thread blocks of these collectives, so that operations keep the others; 0: no
+	 * limit
 	 */
 	unsigned blocks;
 	/* one entry per member: a bit for each channel on which this rank sends to it. NULL: no messages */

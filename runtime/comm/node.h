@@ -10,12 +10,12 @@
 
 /*
  * The memory that the ranks of a node share: one anonymous file (memfd), which the first of them creates and
- * passes to the others over a local socket. It has no name. So nothing remains after the ranks, however they
- * end; it cannot be confused with another job's memory; and the size of /dev/shm does not matter. Pages are
- * allocated at their first use.
+ * passes to the others over a local socket. It has no name in any file system. So nothing remains when the
+ * ranks end, no other job can open it, and the size of /dev/shm does not matter. Pages are allocated at their
+ * first use.
  *
- * A rank that sleeps sets its flag. A rank that changes something for which the sleeping rank may wait then
- * writes to its eventfd.
+ * A rank that sleeps sets its flag. Another rank that changes something for which the sleeping rank may wait
+ * sees this flag, and writes to the sleeping rank's eventfd.
  */
 enum {
 	P4D_NODE_RANKS = 250, /* limit of file descriptors in one message of a local socket */
@@ -28,12 +28,12 @@ enum {
 };
 
 /*
- * A byte stream with one writer and one reader. Counters never wrap. An empty ring restarts at its first
- * byte, so that only as much memory is allocated as was ever in flight together.
+ * A byte stream with one writer and one reader. The counters of bytes never wrap. A write to an empty ring
+ * starts again at data[0]. So the ring uses only as much memory as was ever in flight at one time.
  */
 typedef struct p4d_shm_ring {
 	_Alignas(64) _Atomic uint64_t head; /* bytes written */
-	_Atomic uint64_t origin;            /* position of data[0] since the last restart */
+	_Atomic uint64_t origin;            /* stream position of data[0], set at each restart */
 	_Alignas(64) _Atomic uint64_t tail; /* bytes read */
 	_Alignas(64) uint8_t data[];
 } p4d_shm_ring;
@@ -42,7 +42,7 @@ typedef struct p4d_shm_ring {
 typedef struct p4d_cache_line {
 	_Alignas(128) _Atomic uint64_t step;
 	struct {
-		/* the chunk of the group that is in a slot: its number plus 1, and a hash of its call */
+		/* the chunk that is in a slot: its number in the group plus 1, and a hash of its call */
 		_Atomic uint64_t chunk, signature;
 	} slots[P4D_SLOTS];
 } p4d_cache_line;
@@ -51,7 +51,7 @@ typedef struct p4d_eventfd {
 	_Alignas(64) _Atomic uint32_t sleeps;
 } p4d_eventfd;
 
-/* The readers that a slot has to wait for before it is reused. */
+/* The last use of a slot. Before a rank uses the slot again, all members must have reached `step`. */
 typedef struct p4d_use {
 	p4d_cache_line *lines; /* NULL: the slot was never used */
 	uint64_t step;         /* step that all of them must reach */

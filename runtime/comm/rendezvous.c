@@ -50,9 +50,9 @@ bool p4d_rendezvous__is_loopback(const char *host)
 }
 
 /*
- * Fills rank 0's addresses and returns their number; 0: neither host nor other_host resolves. On rank 0's own
- * host, /etc/hosts often maps its name to loopback. Then it uses the address from which other_host is
- * reached; loopback only if there is no such address.
+ * Fills the addresses of rank 0 and returns their number; 0: neither host nor other_host resolves. On rank
+ * 0's own host, /etc/hosts often maps its name to loopback. Then this fills the host's address towards
+ * other_host or, if there is none, loopback.
  */
 static int addresses_of(p4d_wire_address *addresses, int most, const p4d_ranks *ranks)
 {

@@ -177,7 +177,10 @@ static void put(p4d_net *m, uint64_t place, const void *elements, uint64_t count
 		m->d->upload(m->d, to, elements, count * m->element);
 }
 
-/* Copies those elements, at an offset of the flat buffer, that are in this rank's shard of one part. */
+/*
+ * Copies elements to this rank's shard of one part of the flat buffer, as far as they belong to that shard.
+ * offset: where the elements begin in the flat buffer.
+ */
 static void put_shard(p4d_net *m, uint64_t part, uint64_t padded, uint64_t offset, const char *elements,
 		      uint64_t count)
 {
@@ -264,7 +267,7 @@ const int32_t *p4d_buffers__labels(p4d_net *m, uint32_t micro_batch, p4d_error *
 
 uint64_t p4d_buffers__trained(const p4d_net *m, uint32_t micro_batch)
 {
-	/* with pairs, what is counted is pairs, and only the first rank of cp counts them */
+	/* with pairs, this counts pairs instead, and only the first rank of cp counts them */
 	if (m->l->pairs)
 		return m->place.cp ? 0 : m->batch;
 	/* the first slice counts the labels of the whole sequences */

@@ -135,8 +135,8 @@ typedef struct p4d_net {
 	p4d_dtype type;
 	uint64_t element; /* bytes of type */
 	uint64_t batch;   /* sequences */
-	uint64_t n, ns,
-	    h; /* number of tokens; of tokens under sequence parallelism; of hidden features on this rank */
+	/* on this rank: number of tokens; of tokens under sequence parallelism; of hidden features */
+	uint64_t n, ns, h;
 	uint64_t f, q, kv; /* numbers of columns on this rank */
 	uint64_t up;       /* columns of the gradient of the matmul before the activation */
 	uint64_t columns;  /* q + 2 * kv */

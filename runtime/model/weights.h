@@ -214,9 +214,9 @@ unsigned p4d_weight_slices_of(const p4d_layout *layout, p4d_place place, uint64_
 			      const p4d_weight *weight, p4d_weight_slice slices[P4D_SLICES_OF_WEIGHT]);
 
 /*
- * A part of a quantized weight. Its slice is a whole tensor, of which the rank may have only a part: the
- * tensor is quantized in blocks that a rank's part may not begin at, so the whole tensor must be quantized.
- * Slices of one tensor are adjacent.
+ * A part of a quantized weight. Its slice is a whole tensor, also if the rank has only a part of it: blocks
+ * count from the tensor's first element, so the whole tensor must be quantized. Slices of one tensor are
+ * adjacent.
  */
 typedef struct p4d_quantized_part {
 	p4d_weight_slice slice; /* all rows and columns; its offset has no meaning */

@@ -18,11 +18,11 @@ struct p4d_window {
 	const p4d_window_source *source;
 	p4d_window_list list[2]; /* the list for a step, and the list for an evaluation */
 	const p4d_window_list *now;
-	uint32_t at;    /* index of the next use */
-	uint32_t stray; /* a segment that a pass read while it was not in use; NONE: none */
-	uint32_t layers,
-	    count;        /* number of places for layers, and of all places: the last may be for a table */
-	uint32_t *holder; /* (segments) the place that the segment is in, or was in last */
+	uint32_t at;            /* index of the next use */
+	uint32_t stray;         /* a segment that a pass read while it was not in use; NONE: none */
+	uint32_t layers, count; /* layers: number of places for layers; count: number of all places, of which
+				   the last may be for a table */
+	uint32_t *holder;       /* (segments) the place that the segment is in, or was in last */
 	window_place *place;
 };
 
@@ -202,7 +202,7 @@ int p4d_window_use(p4d_net *m, uint32_t segment, p4d_error *err)
 	return w->source->await(m, p->ticket, err);
 }
 
-/* Whether a segment is the one whose use has not ended. */
+/* Whether a use of this segment has not ended yet. */
 static bool is_used(const p4d_window *w, uint32_t segment)
 {
 	const p4d_window_need *need = w->now->need + w->at;

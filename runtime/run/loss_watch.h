@@ -34,8 +34,8 @@ typedef struct p4d_loss_watch {
 	uint64_t spikes_allowed; /* reported spikes in a row; 0: they never stop the run */
 	/* members below begin as 0 */
 	double mean, variance;
-	uint64_t seen, skips,
-	    spikes; /* number of losses in the mean; of skipped steps, and of spikes, in a row so far */
+	uint64_t seen, skips, spikes; /* seen: number of losses in the mean; skips, spikes: how many skipped
+					 steps, and spikes, in a row so far */
 	uint64_t all_skips, all_spikes;
 } p4d_loss_watch;
 

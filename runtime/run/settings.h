@@ -19,7 +19,7 @@ enum { P4D_SETTING_TEXTS = 16 }; /* entries of an option that may be repeated, w
 typedef enum p4d_setting_source {
 	P4D_SETTING_DEFAULT,
 	P4D_SETTING_TYPED,
-	P4D_SETTING_FILE /* that of --config */
+	P4D_SETTING_FILE /* the file of --config */
 } p4d_setting_source;
 
 /* The rows of settings.def. */

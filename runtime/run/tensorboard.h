@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 /*
- * TensorBoard's event files: A record has a u64 length, the checksum of the length, the data, and the
+ * TensorBoard's event files. A record has a u64 length, the checksum of the length, the data, and the
  * checksum of the data. Checksums are CRC-32C, masked as in TFRecord. The data are a protocol buffer Event,
  * whose summaries have scalars. Each run opens its own file. If the run continues from a checkpoint, the file
  * begins with a record that makes readers drop later steps of earlier files.

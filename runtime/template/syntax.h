@@ -42,8 +42,9 @@ typedef enum p4d_syntax_kind {
 	P4D_NODE_MACRO,        /* name(a: list of P4D_NODE_ARGUMENT, whose a is the default): c */
 	P4D_NODE_CALL_BLOCK,   /* b (a call); its `caller` is the macro with parameters a and body c */
 	P4D_NODE_FILTER_BLOCK, /* the output of c, through the filters b */
-	P4D_NODE_WITH,         /* c with a: list of targets, whose values are their b */
-	P4D_NODE_GENERATION,   /* c */
+	/* c, with the variables of a: list of targets; b of each target is its value */
+	P4D_NODE_WITH,
+	P4D_NODE_GENERATION, /* c */
 	P4D_NODE_BREAK,
 	P4D_NODE_CONTINUE,
 } p4d_syntax_kind;

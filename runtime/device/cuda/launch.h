@@ -5,9 +5,9 @@
  * Starts kernels. C++, only for .cu files. nvcc compiles .cu files for GPUs, and the host's C++ compiler
  * compiles them for tests. In tests, shim.h, which is then included first, runs the threads of a block.
  *
- * Blocks have a multiple of 32 threads. All threads of a block must reach a barrier, and all of a warp a
- * shuffle. P4D_SHARED declares dynamic shared memory. A failed launch is the runtime's last error, which the
- * caller that queues an operation must check.
+ * Blocks have a multiple of 32 threads. All threads of a block must reach a barrier, and all threads of a
+ * warp must reach a shuffle. P4D_SHARED declares dynamic shared memory. A failed launch is the runtime's last
+ * error, which the caller that queues an operation must check.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -41,7 +41,7 @@ __global__ void layer_norm_rows(E *y, float *mean, float *rstd, const E *x, cons
 
 /*
  * With z = (x - mean) * rstd and g = dy * weight: dx += rstd * (g - mean(g) - z * mean(g * z)). Each block
- * processes one row, and reads it twice; the second time it is in the cache.
+ * processes one row. It reads the row twice, the second time from the cache.
  */
 template <typename E, int W>
 __global__ void layer_norm_rows_backward(E *dx, const E *dy, const E *x, const E *weight, const float *mean,
