@@ -84,7 +84,7 @@ static int write_estimate(FILE *to, const void *of, p4d_error *err)
 	p4d_page_line(to, "p", "", "%s",
 		      p4d_report_step_text(subject->capacity.gpu, page->timed, step, sizeof(step)));
 	write_options(to, &subject->request);
-	p4d_page_end(to, true);
+	p4d_page_end(to);
 	return 0;
 }
 
@@ -126,7 +126,7 @@ static int write_plan(FILE *to, const void *of, p4d_error *err)
 			      "the share of memory above which it warns:");
 		p4d_page_line(to, "code", "", "%s", page->preferred);
 	}
-	p4d_page_end(to, true);
+	p4d_page_end(to);
 	return 0;
 }
 

@@ -103,7 +103,7 @@ static int add_partition(p4d_cluster *cluster, const partition_info_t *partition
 	return 0;
 }
 
-int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf, p4d_error *err)
+int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf)
 {
 	partition_info_msg_t *partitions = NULL;
 	node_info_msg_t *nodes = NULL;
@@ -112,12 +112,11 @@ int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf, p4d_err
 
 	if (slurm_load_partitions(0, &partitions, SHOW_ALL) || slurm_load_node(0, &nodes, SHOW_ALL)) {
 		why = errno;
-		rc = p4d_fail(err, P4D_E_IO, "cannot get the GPUs of the partitions from slurmctld: %s",
-			      slurm_strerror(why));
+		rc = -1;
 	}
 	for (uint32_t i = 0; !rc && i < partitions->record_count; i++)
 		if (add_partition(&fresh, &partitions->partition_array[i], nodes, conf) < 0)
-			rc = p4d_fail(err, P4D_E_NO_MEMORY, "no memory for the partitions of the cluster");
+			rc = -1;
 	if (partitions)
 		slurm_free_partition_info_msg(partitions);
 	if (nodes)

@@ -13,6 +13,6 @@ typedef struct p4d_cluster_conf {
 
 /*
  * Asks slurmctld for the GPUs of each partition (two RPCs). Never call it under slurmctld's locks. Release
- * with p4d_cluster_free, which accepts a zeroed struct. Errors: IO (errno: Slurm's reason), NO_MEMORY.
+ * with p4d_cluster_free, which accepts a zeroed struct. -1: errno has Slurm's reason; 0: no memory.
  */
-int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf, p4d_error *err);
+int p4d_cluster_load(p4d_cluster *cluster, const p4d_cluster_conf *conf);

@@ -125,13 +125,6 @@ uint64_t p4d_metrics_calls(void)
 	return calls;
 }
 
-void p4d_metrics_reset(void)
-{
-	pthread_mutex_lock(&lock);
-	memset(&all, 0, sizeof(all));
-	pthread_mutex_unlock(&lock);
-}
-
 static void put_head(p4d_text *text, const char *name, const char *type, const char *help)
 {
 	p4d_text_print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);

@@ -39,5 +39,3 @@ typedef struct p4d_metrics_state {
 
 /* Appends the text in Prometheus's format. One thread at a time. */
 void p4d_metrics_text(p4d_text *text, const p4d_metrics_state *state);
-/* Resets all counters, for a plugin that starts again. */
-void p4d_metrics_reset(void);

@@ -168,7 +168,7 @@ static void check_cluster(time_t now)
 
 	if (!atomic_load(&cluster_wanted) || now < cluster_due)
 		return;
-	if (p4d_cluster_load(&fresh, &(p4d_cluster_conf){.conf = &slurm_conf}, NULL) < 0) {
+	if (p4d_cluster_load(&fresh, &(p4d_cluster_conf){.conf = &slurm_conf}) < 0) {
 		cluster_due = now + (p4d_watch_is_starting() ? 1 : CLUSTER_RETRY);
 		return;
 	}

@@ -121,7 +121,7 @@ static const p4d_cluster *ask_cluster(void *context)
 	for (now = first; !s->cluster_asked && now.tv_sec - first.tv_sec < 10;) {
 		const int hushed = p4d_client_hush();
 		const p4d_cluster_conf conf = {.conf = p4d_client_slurm_conf(), .stays = true};
-		const int rc = p4d_cluster_load(&s->cluster, &conf, NULL), why = errno;
+		const int rc = p4d_cluster_load(&s->cluster, &conf), why = errno;
 		p4d_client_unhush(hushed);
 		s->cluster_asked = !rc || !is_away(why);
 		if (!s->cluster_asked)

@@ -41,9 +41,9 @@ typedef struct p4d_accounting_step {
 	const char *id; /* "batch", "extern", "0" */
 	p4d_accounting_end end;
 	uint32_t nodes, tasks, gpus;
-	/* gres/gpumem of TRESUsageInMax (the task that used most) and of TRESUsageInTot (sum over all tasks);
-	 * 0: not measured. See p4d_accounting_gpu_memory. */
-	uint64_t most_bytes, all_bytes;
+	/* gres/gpumem of TRESUsageInMax: of the task that used most; 0: not measured. See
+	 * p4d_accounting_gpu_memory. */
+	uint64_t most_bytes;
 } p4d_accounting_step;
 
 /* Texts belong to the job. */

@@ -36,7 +36,6 @@ enum { P4D_ACCOUNTING_DELIMITER = 20 };
 	FIELD(REQ_TRES, "ReqTRES") \
 	FIELD(ALLOC_TRES, "AllocTRES") \
 	FIELD(IN_MAX, "TRESUsageInMax") \
-	FIELD(IN_TOT, "TRESUsageInTot") \
 	FIELD(SUBMIT, "Submit") \
 	FIELD(START, "Start") \
 	FIELD(END, "End") \

@@ -111,7 +111,7 @@ bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]
 {
 	const char *dot = strchr(value[P4D_FIELD_RAW], '.');
 	p4d_accounting_step *grown = reallocarray(job->step, job->steps + 1, sizeof(*grown));
-	uint64_t most = 0, all = 0;
+	uint64_t most = 0;
 
 	if (!grown)
 		return false;
@@ -120,7 +120,6 @@ bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]
 	if (!id)
 		return false;
 	p4d_accounting_tres(value[P4D_FIELD_IN_MAX], "gres/gpumem", 1, &most);
-	p4d_accounting_tres(value[P4D_FIELD_IN_TOT], "gres/gpumem", 1, &all);
 	job->step[job->steps++] = (p4d_accounting_step){
 	    .id = id,
 	    .end = end_of(value[P4D_FIELD_STATE]),
@@ -128,7 +127,6 @@ bool p4d_accounting__step(p4d_accounting_job *job, char *const value[P4D_FIELDS]
 	    .tasks = (uint32_t)number_of(value[P4D_FIELD_TASKS], UINT32_MAX),
 	    .gpus = gpus_of(value[P4D_FIELD_ALLOC_TRES]),
 	    .most_bytes = most,
-	    .all_bytes = all,
 	};
 	return true;
 }

@@ -171,7 +171,7 @@ static int write_page(FILE *to, const void *of, p4d_error *err)
 	write_groups(to, "Jobs that p4d passes, but that ran out of GPU memory", b->died, b->dieds);
 	if (write_stages(to, b, err) < 0 || write_limits(to, b, err) < 0)
 		return -1;
-	p4d_page_end(to, true);
+	p4d_page_end(to);
 	return 0;
 }
 

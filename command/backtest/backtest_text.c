@@ -184,12 +184,11 @@ static void print_field(const char *text, const char *end)
 	printf("\"%s", end);
 }
 
-static void print_number(bool known, double number, const char *end)
+static void print_number(bool known, double number)
 {
 	if (known)
-		printf("%.4f%s", number, end);
-	else
-		printf("%s", end);
+		printf("%.4f", number);
+	putchar(',');
 }
 
 static void print_row(const p4d_backtest_row *row)
@@ -207,14 +206,14 @@ static void print_row(const p4d_backtest_row *row)
 	print_field(job->state, ",");
 	printf("%s,%s,%s,", p4d_backtest_end_names[row->end], p4d_backtest__verdict_names[r->verdict], code);
 	printf("%" PRIu32 ",%" PRIu32 ",%" PRIu64 ",", job->nodes, job->gpus, job->elapsed_s);
-	print_number(true, row->gpu_hours, ",");
+	print_number(true, row->gpu_hours);
 	print_field(r->model, ",");
 	print_field(r->framework, ",");
 	print_field(r->gpu, ",");
-	print_number(r->fraction >= 0, r->fraction, ",");
-	print_number(r->need_bytes, p4d_to_gib(r->need_bytes), ",");
-	print_number(r->capacity_bytes, p4d_to_gib(r->capacity_bytes), ",");
-	print_number(row->measured_bytes, p4d_to_gib(row->measured_bytes), ",");
+	print_number(r->fraction >= 0, r->fraction);
+	print_number(r->need_bytes, p4d_to_gib(r->need_bytes));
+	print_number(r->capacity_bytes, p4d_to_gib(r->capacity_bytes));
+	print_number(row->measured_bytes, p4d_to_gib(row->measured_bytes));
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++)
 		printf("%d,", r->refused_at[i]);
 	printf("%d,", row->changed);

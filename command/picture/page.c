@@ -95,9 +95,9 @@ void p4d_page_begin(FILE *to, const char *title)
 	fputs("</h1>\n", to);
 }
 
-void p4d_page_end(FILE *to, bool sorts)
+void p4d_page_end(FILE *to)
 {
-	fprintf(to, "%s</body>\n</html>\n", sorts ? script : "");
+	fprintf(to, "%s</body>\n</html>\n", script);
 }
 
 void p4d_page_line(FILE *to, const char *tag, const char *class, const char *format, ...)

@@ -13,8 +13,8 @@
 
 /* Starts the page and prints its heading. */
 void p4d_page_begin(FILE *to, const char *title);
-/* sorts: a click on a heading sorts its table, by a script in the page. */
-void p4d_page_end(FILE *to, bool sorts);
+/* Ends the page. A click on a heading sorts its table, by a script in the page. */
+void p4d_page_end(FILE *to);
 
 void p4d_page_text(FILE *to, const char *text);
 /* Prints a text in an element such as "p" or "h2". class: "good", "warn", "bad", "dim" or "". */

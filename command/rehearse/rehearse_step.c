@@ -24,7 +24,17 @@ static bool waits_for_stages(const p4d_counted *w)
 	return false;
 }
 
-p4d_rehearse_step p4d_rehearse_step__of(const p4d_rehearsed *r, const p4d_gpu *gpu)
+/*
+ * Estimated seconds of a rank's last rehearsed step on a real GPU, between low and high, from the work that
+ * was counted. high is 0 if some work was not counted, or waits for ranks that did not run; low is then a
+ * lower bound, and `why` has the reason. low is 0 if nothing is known.
+ */
+typedef struct p4d_rehearse_step {
+	p4d_seconds seconds;
+	char why[96]; /* "" if low and high are known */
+} p4d_rehearse_step;
+
+static p4d_rehearse_step step_of(const p4d_rehearsed *r, const p4d_gpu *gpu)
 {
 	p4d_rehearse_step s = {.why = ""};
 	const p4d_counted *w = &r->work;
@@ -70,7 +80,7 @@ static void print_flops(double flops)
 
 void p4d_rehearse_step__print(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
 {
-	const p4d_rehearse_step step = p4d_rehearse_step__of(r, a->player->gpu);
+	const p4d_rehearse_step step = step_of(r, a->player->gpu);
 	uint64_t flops, bytes;
 	char text[P4D_SIZE_TEXT];
 
@@ -101,7 +111,7 @@ static void add_seconds(struct json_object *o, const char *name, double seconds)
 
 struct json_object *p4d_rehearse_step__json(const p4d_rehearse_answer *a, const p4d_rehearsed *r)
 {
-	const p4d_rehearse_step step = p4d_rehearse_step__of(r, a->player->gpu);
+	const p4d_rehearse_step step = step_of(r, a->player->gpu);
 	struct json_object *o;
 	uint64_t flops, bytes;
 

@@ -20,9 +20,9 @@ typedef struct engine_plans {
 	p4d_serving_load load;
 } engine_plans;
 
-static uint64_t value_or_1(const p4d_request *r, p4d_option option)
+static uint64_t engine_dp_of(const p4d_request *r)
 {
-	return p4d_is_set(r, option) ? (uint64_t)r->value[option] : 1;
+	return p4d_is_set(r, P4D_ENGINE_DP) ? (uint64_t)r->value[P4D_ENGINE_DP] : 1;
 }
 
 static bool has_whole_experts(const p4d_request *r)
@@ -50,11 +50,10 @@ static void add_row(p4d_table *table, size_t rank, const p4d_serving_found *f, b
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, numbers[i]);
 	if (sparse) {
-		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, value_or_1(&f->request, P4D_ENGINE_DP));
+		p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, engine_dp_of(&f->request));
 		p4d_table_cell(table, P4D_PLAIN, "%s", has_whole_experts(&f->request) ? "on" : "off");
 	}
-	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64,
-		       f->serving.replicas / value_or_1(&f->request, P4D_ENGINE_DP));
+	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, f->serving.replicas / engine_dp_of(&f->request));
 	p4d_table_cell(table, P4D_PLAIN, "%" PRIu64, f->gpus);
 	p4d_serving_plan_cells(table, &f->speed, f->speed.tokens_per_s / (double)f->gpus);
 }
@@ -80,8 +79,7 @@ static int print_table(const engine_plans *p, p4d_error *err)
 static void print_flags(const engine_plans *p, size_t i)
 {
 	const p4d_request *r = &p->found[i].request;
-	const uint64_t tp = (uint64_t)r->value[P4D_TP], pp = (uint64_t)r->value[P4D_PP],
-		       dp = value_or_1(r, P4D_ENGINE_DP);
+	const uint64_t tp = (uint64_t)r->value[P4D_TP], pp = (uint64_t)r->value[P4D_PP], dp = engine_dp_of(r);
 	const bool sglang = r->value[P4D_ENGINE] == P4D_ENGINE_SGLANG;
 
 	printf("%4zu  %s %" PRIu64, i + 1, sglang ? "--tp-size" : "--tensor-parallel-size", tp);
@@ -130,7 +128,7 @@ struct json_object *p4d_serving_layout_json(const p4d_serving_found *f, const p4
 	json_object_object_add(object, "tp", json_object_new_int64(f->request.value[P4D_TP]));
 	json_object_object_add(object, "pp", json_object_new_int64(f->request.value[P4D_PP]));
 	json_object_object_add(object, "data_parallel_size",
-			       json_object_new_uint64(value_or_1(&f->request, P4D_ENGINE_DP)));
+			       json_object_new_uint64(engine_dp_of(&f->request)));
 	json_object_object_add(object, "expert_parallel",
 			       json_object_new_boolean(has_whole_experts(&f->request)));
 	json_object_object_add(object, "gpus", json_object_new_uint64(f->gpus));

@@ -53,7 +53,7 @@ static int write_page(FILE *to, const void *of, p4d_error *err)
 	p4d_page_line(to, "p", "", "Jobs since %s", u->jobs.since);
 	if (write_bars(to, u, err) < 0 || p4d_usage__print(u, to, err) < 0)
 		return -1;
-	p4d_page_end(to, true);
+	p4d_page_end(to);
 	return 0;
 }
 

@@ -83,5 +83,5 @@ void p4d_megatron__graphs(p4d_rows *rows, const p4d_megatron_sizes *z)
 		add(rows, "graphs.outputs", ALONG, narrow * rows->slots * rows->slot_layers);
 	else if (l->megatron.graphs ==
 		 P4D_GRAPHS_MLP) /* the input of a chunk's first layer, which no graph has made */
-		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h, 0)->layers = 1;
+		p4d_row_in_slot(rows, "chunk.input", ALONG, p4d_dtype_of(l), z->own, z->h)->layers = 1;
 }

@@ -44,7 +44,7 @@ static void keep(const kept_layers *k, p4d_megatron_group g, uint64_t n, const c
 			   (uint64_t)all, 0, 0);
 		return;
 	}
-	p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, (uint64_t)all, 0, 0);
+	p4d_tensor *row = p4d_row_in_slot(rows, name, shard, dtype, (uint64_t)all, 0);
 	row->layers = k->as == EACH ? (uint32_t)n : 1;
 	row->slots = k->as == EACH ? row->slots : 1;
 	p4d_megatron__captured(rows, g, row);

@@ -364,10 +364,9 @@ static void add_activations(p4d_rows *rows, const p4d_rank_sizes *z, bool keep)
 		if (size[i].none || keep != (a->group <= last))
 			continue;
 		const p4d_dtype dtype = size[i].dtype;
-		p4d_tensor *row =
-		    keep ? p4d_row_in_slot(rows, a->name, a->shard, dtype, size[i].x, size[i].y, 0)
-			 : p4d_row_at(rows, a->live_range, a->again, a->shard, P4D_PART_WORKING_SET, dtype,
-				      size[i].x, size[i].y, 0);
+		p4d_tensor *row = keep ? p4d_row_in_slot(rows, a->name, a->shard, dtype, size[i].x, size[i].y)
+				       : p4d_row_at(rows, a->live_range, a->again, a->shard,
+						    P4D_PART_WORKING_SET, dtype, size[i].x, size[i].y, 0);
 		row->id = (p4d_buffer)(B_ACTIVATION + i);
 		if (swaps && a->group > GROUP_INPUT) {
 			put_in_places(row);

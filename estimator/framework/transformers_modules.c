@@ -38,8 +38,7 @@ static p4d_tape_tensor scaled(p4d_tape_writer *w, p4d_tape_tensor x, p4d_tape_te
 }
 
 /* Multiplies by a weight of the row's width, in the wider of both types. */
-static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, unsigned weight,
-				unsigned copies)
+static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t columns, unsigned weight)
 {
 	const unsigned element = x.element > weight ? x.element : weight;
 	const p4d_tape_tensor out = p4d_op_made(w, x.elements, element, p4d_op_needs(w, x) || w->trains);
@@ -47,7 +46,7 @@ static p4d_tape_tensor weighted(p4d_tape_writer *w, p4d_tape_tensor x, uint64_t 
 
 	if (w->trains) {
 		o->saved[0] = x.value;
-		o->weight = columns * w->weight * copies;
+		o->weight = columns * w->weight;
 		o->back_scratch = x.elements * element;
 	}
 	return out;
@@ -123,16 +122,16 @@ p4d_tape_tensor p4d_transformers__norm_by(p4d_tape_writer *w, p4d_tape_tensor x,
 		y = p4d_op_map(w, mean(w, y, rows), false, true);
 		y = scaled(w, minus_mean(w, x, rows), y);
 		p4d_op_hold(w, x);
-		y = weighted(w, y, columns, 4, 1);
+		y = weighted(w, y, columns, 4);
 		return p4d_op_cast(w, y, given);
 	case P4D_NORM_GEMMA:
 	case P4D_NORM_OLMO2:
 		y = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
-		y = weighted(w, y, columns, 4, 1);
+		y = weighted(w, y, columns, 4);
 		return p4d_op_cast(w, y, given);
 	default:
 		x = root_mean_square(w, p4d_op_cast(w, x, 4), rows);
-		y = weighted(w, p4d_op_cast(w, x, given), columns, w->weight, 1);
+		y = weighted(w, p4d_op_cast(w, x, given), columns, w->weight);
 		p4d_op_hold(w, x);
 		return y;
 	}
@@ -252,7 +251,7 @@ static p4d_tape_tensor xielu(p4d_tape_writer *w, p4d_tape_tensor x)
 	const unsigned alpha = w->autocast ? 4 : x.element;
 	const p4d_tape_tensor is_positive = p4d_op_made(w, x.elements, 1, false);
 	p4d_op_append(w, x, is_positive, P4D_NEW_GRADIENT);
-	p4d_tape_tensor positive = p4d_op_times(w, weighted(w, x, 1, alpha, 1), x);
+	p4d_tape_tensor positive = p4d_op_times(w, weighted(w, x, 1, alpha), x);
 	positive = p4d_op_plus(w, positive, p4d_op_map(w, x, false, false));
 	p4d_tape_tensor negative = p4d_op_map(w, x, true, false);
 	p4d_op_last(w)->back_scratch = x.elements;
@@ -260,7 +259,7 @@ static p4d_tape_tensor xielu(p4d_tape_writer *w, p4d_tape_tensor x)
 	p4d_op_last(w)->back_scratch = negative.elements * negative.element; /* the result + 1 */
 	negative = p4d_op_plus(w, negative, x);
 	p4d_op_last(w)->gradient[1] = P4D_NEW_GRADIENT;
-	negative = weighted(w, negative, 1, alpha, 1);
+	negative = weighted(w, negative, 1, alpha);
 	negative = p4d_op_plus(w, negative, p4d_op_map(w, x, false, false));
 	const p4d_tape_tensor y = p4d_op_plus(w, positive, negative);
 	p4d_tape_operation *o = p4d_op_last(w);

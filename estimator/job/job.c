@@ -82,7 +82,7 @@ bool p4d_job_gets_gpus(const p4d_site *site, const p4d_job *job, p4d_cluster_sou
 	p4d_job_placement p = {.site = site, .job = job, .lazy = {.source = source, .context = context}};
 
 	if (p4d_job_check_limits(job, NULL) < 0 || p4d_job_wants_gpus(job) ||
-	    p4d_job__candidates(site, job, "", &p.lazy, &p.all, NULL) < 0)
+	    p4d_job__candidates(site, job, "", &p.lazy, &p.all) < 0)
 		return true;
 	/*
 	 * the job gets whole nodes if one of its partitions gives whole nodes, because Slurm may choose that
@@ -325,7 +325,7 @@ static const p4d_gpu *gpu_at_least(p4d_job_placement *p)
 
 	if (!p->wants.per_node && !p->wants.total && !p->wants.per_task && !p->wants.per_socket)
 		return NULL;
-	if (!p->all.count && p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all, NULL) < 0)
+	if (!p->all.count && p4d_job__candidates(p->site, p->job, p->wants.type, &p->lazy, &p->all) < 0)
 		return NULL;
 	p4d_job__gpu(p->site, p->job, p->wants.type, &p->all, &p->lazy, &geometry, NULL);
 	return geometry.gpu;
@@ -388,7 +388,7 @@ p4d_job_bounds p4d_job_most(const p4d_site *site, const p4d_job *job, p4d_cluste
 	bool bounded = true;
 
 	if (job->cpu || p4d_job_check_limits(job, NULL) < 0 || read_p4d_job_wish(job, &p.wants, NULL) < 0 ||
-	    p4d_job__candidates(site, job, p.wants.type, &p.lazy, &p.all, NULL) < 0 || p.all.believed)
+	    p4d_job__candidates(site, job, p.wants.type, &p.lazy, &p.all) < 0 || p.all.believed)
 		return most;
 	for (size_t i = 0; i < p.all.count; i++) {
 		row[i] = p4d_job__facts(site, &p.all.at[i], &p.lazy);

@@ -275,9 +275,9 @@ int p4d_job__anywhere(const p4d_site *site, const p4d_job *job, const char *type
 }
 
 int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
-			p4d_job_lazy_cluster *lazy, candidates *all, p4d_error *err)
+			p4d_job_lazy_cluster *lazy, candidates *all)
 {
-	if (p4d_job__anywhere(site, job, type, lazy, all, err) < 0)
+	if (p4d_job__anywhere(site, job, type, lazy, all, NULL) < 0)
 		return -1;
 	p4d_job__restrict_to_nodes(site, job, lazy, all, &(uint32_t){P4D_HOSTLIST_BUDGET});
 	return 0;
@@ -388,7 +388,7 @@ const p4d_gpu *p4d_job_larger_gpu(const p4d_site *site, const p4d_job *job, p4d_
 	const p4d_gpu *larger = NULL;
 	candidates all;
 
-	if (p4d_job__candidates(site, job, "", &lazy, &all, NULL) < 0)
+	if (p4d_job__candidates(site, job, "", &lazy, &all) < 0)
 		return NULL;
 	for (size_t i = 0; i < all.count; i++) {
 		const candidate *one = &all.at[i];

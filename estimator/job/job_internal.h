@@ -76,7 +76,7 @@ void p4d_job__restrict_to_nodes(const p4d_site *site, const p4d_job *job, p4d_jo
 
 /* p4d_job__anywhere, then p4d_job__restrict_to_nodes. */
 int p4d_job__candidates(const p4d_site *site, const p4d_job *job, const char *type,
-			p4d_job_lazy_cluster *lazy, p4d_job_candidates *all, p4d_error *err);
+			p4d_job_lazy_cluster *lazy, p4d_job_candidates *all);
 
 /* The live cluster's row for a candidate; NULL: unknown. */
 const p4d_partition_facts *p4d_job__facts(const p4d_site *site, const p4d_job_candidate *one,

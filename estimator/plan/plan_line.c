@@ -31,7 +31,8 @@ static bool is_literal(char c)
 
 enum { VALUE_MAX = 1024 };
 
-void p4d_plan_encode(p4d_text *line, const char *text)
+/* Adds a text in the line's encoding. */
+static void encode(p4d_text *line, const char *text)
 {
 	while (*text) {
 		size_t plain = 0;
@@ -122,7 +123,7 @@ static void add_value(p4d_text *line, const p4d_request *request, p4d_option opt
 	else if (kind == P4D_CHOICE_KIND)
 		p4d_text_add(line, word_of(request, option, value, sizeof(value)));
 	else
-		p4d_plan_encode(line, p4d_request_value_text(request, option, value, sizeof(value)));
+		encode(line, p4d_request_value_text(request, option, value, sizeof(value)));
 }
 
 int p4d_plan_write(const p4d_request *request, char *line, size_t size, p4d_error *err)
@@ -155,7 +156,7 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Decodes a text of p4d_plan_encode. Returns -1 if the text is malformed or too long. */
+/* Decodes a text of encode. Returns -1 if the text is malformed or too long. */
 static int decode(const char *text, size_t length, char *out, size_t size)
 {
 	size_t used = 0;

@@ -52,9 +52,6 @@ int p4d_plan_read(const char *line, p4d_request *request, p4d_error *err);
  */
 void p4d_plan_digest(const p4d_request *request, char text[P4D_DIGEST_TEXT]);
 
-/* Adds a text in the line's encoding. */
-void p4d_plan_encode(p4d_text *line, const char *text);
-
 /* True if the plans describe different jobs: some plan option has another value (origins do not count).
  * *which: the first such option. */
 int p4d_plan_differs(const p4d_request *a, const p4d_request *b, p4d_option *which);

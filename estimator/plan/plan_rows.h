@@ -84,9 +84,9 @@ static inline p4d_tensor *p4d_row(p4d_rows *rows, const char *name, const char *
 
 /* Like p4d_row, with one copy per activation slot and layer of the chunk. */
 static inline p4d_tensor *p4d_row_in_slot(p4d_rows *rows, const char *name, const char *shard,
-					  p4d_dtype dtype, uint64_t x, uint64_t y, uint64_t z)
+					  p4d_dtype dtype, uint64_t x, uint64_t y)
 {
-	p4d_tensor *row = p4d_row(rows, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, z);
+	p4d_tensor *row = p4d_row(rows, name, shard, P4D_PART_ACTIVATIONS, dtype, x, y, 0);
 
 	row->lifetime = P4D_LIVES_IN_SLOT;
 	row->layers = (uint32_t)rows->slot_layers;

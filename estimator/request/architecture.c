@@ -31,19 +31,6 @@ void p4d_architecture_defaults(p4d_request *r)
 	p4d_request_default(r, P4D_QK_NORM, a->qk_norm, P4D_BY_MODEL);
 }
 
-const char *p4d_architecture_difference(const p4d_request *r)
-{
-	if (p4d_layers_remember(r))
-		return "memory layers";
-	if (p4d_is_set(r, P4D_LAYER_GROUPS))
-		return "layers that share parameters";
-	if (p4d_is_set(r, P4D_LAYER_PATTERN))
-		return p4d_architecture_block_difference(r);
-	if (p4d_is_set(r, P4D_EXPERTS))
-		return "experts";
-	return p4d_is_set(r, P4D_KV_LORA_RANK) ? "latent attention" : p4d_architecture_block_difference(r);
-}
-
 const char *p4d_architecture_block_difference(const p4d_request *r)
 {
 	const p4d_architecture *a = p4d_architecture_of(r);

@@ -200,11 +200,9 @@ void p4d_architecture_defaults(p4d_request *request);
 
 /*
  * The first difference to the decoder that p4d-train and Megatron-LM build, in which each block has a norm
- * before it: "norms before and after each block"; NULL: no difference.
+ * before it: "norms before and after each block"; NULL: no difference. Experts and latent attention count as
+ * no difference.
  */
-const char *p4d_architecture_difference(const p4d_request *request);
-
-/* Like p4d_architecture_difference, but experts and latent attention count as no difference (Megatron-LM). */
 const char *p4d_architecture_block_difference(const p4d_request *request);
 
 /* Number of tensors of a norm: scale and shift, scale, or none. */

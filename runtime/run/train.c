@@ -303,7 +303,7 @@ static int step(p4d_run *run, const p4d_rate *rate, int *signal, p4d_error *err)
 	    result.tokens
 		? p4d_loss_seen(&run->watch, run->step, result.loss, result.nonfinite, &record.kind, err)
 		: p4d_loss_none(&run->watch, run->step, run->step == run->settings->steps, &record.kind, err);
-	record.loss = run->last_loss = result.tokens ? result.loss : (double)NAN;
+	record.loss = result.tokens ? result.loss : (double)NAN;
 	record.gradient_norm = result.gradient_norm;
 	record.tokens = result.tokens;
 	record.pairs = run->plan->layout.pairs;

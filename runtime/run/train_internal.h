@@ -37,7 +37,6 @@ typedef struct p4d_run {
 	uint64_t step;   /* the last step that was begun, or the step from which the run continued */
 	uint64_t saved;  /* the last step for which a checkpoint was begun */
 	bool saved_best; /* the checkpoint of step `saved` was saved as the best one */
-	double last_loss;
 	p4d_cores_now cores;
 } p4d_run;
 

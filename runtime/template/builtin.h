@@ -36,7 +36,6 @@ const p4d_builtin *p4d_template__find_filter(const char *name);
 const p4d_builtin *p4d_template__find_test(const char *name);
 const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name);
 const p4d_method *p4d_template__find_function(const char *name);
-const p4d_builtin *p4d_template__find_in(const p4d_builtin *list, const char *name);
 
 /* Assigns the arguments of a call to parameters, and calls the function. */
 int p4d_template__call(p4d_rendering *r, p4d_invocation *call, p4d_datum *result);

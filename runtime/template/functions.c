@@ -139,7 +139,7 @@ static const p4d_builtin functions[] = {
     {NULL, NULL, NULL},
 };
 
-const p4d_builtin *p4d_template__find_in(const p4d_builtin *list, const char *name)
+static const p4d_builtin *find_in(const p4d_builtin *list, const char *name)
 {
 	for (; list->name; list++)
 		if (!strcmp(list->name, name))
@@ -154,7 +154,7 @@ const p4d_method *p4d_template__find_function(const char *name)
 	    {&functions[2], {.kind = P4D_NONE}}, {&functions[3], {.kind = P4D_NONE}},
 	    {&functions[4], {.kind = P4D_NONE}},
 	};
-	const p4d_builtin *found = p4d_template__find_in(functions, name);
+	const p4d_builtin *found = find_in(functions, name);
 
 	return found ? &methods[found - functions] : NULL;
 }
@@ -166,13 +166,13 @@ const p4d_builtin *p4d_template__find_filter(const char *name)
 	const p4d_builtin *found = NULL;
 
 	for (size_t i = 0; !found && i < sizeof(lists) / sizeof(*lists); i++)
-		found = p4d_template__find_in(lists[i], name);
+		found = find_in(lists[i], name);
 	return found;
 }
 
 const p4d_builtin *p4d_template__find_test(const char *name)
 {
-	return p4d_template__find_in(p4d_template__tests, name);
+	return find_in(p4d_template__tests, name);
 }
 
 const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name)
@@ -184,5 +184,5 @@ const p4d_builtin *p4d_template__find_method(p4d_datum self, const char *name)
 
 	if (self.kind == P4D_LIST && (self.list->form == P4D_LIST_PLAIN || self.list->form == P4D_TUPLE))
 		list = p4d_template__list_methods;
-	return list ? p4d_template__find_in(list, name) : NULL;
+	return list ? find_in(list, name) : NULL;
 }

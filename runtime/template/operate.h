@@ -38,8 +38,6 @@ const char *p4d_template__kind(p4d_datum value);
 int p4d_template__string(p4d_rendering *r, p4d_datum value, p4d_string *text);
 int p4d_template__write_value(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
 int p4d_template__write_repr(p4d_rendering *r, p4d_written *buffer, p4d_datum value);
-/* The repr of a float. */
-void p4d_template__real_text(double real, char text[64]);
 
 /* Read members, items and slices. If there is none, the result is undefined. */
 int p4d_template__attribute(p4d_rendering *r, p4d_datum value, const char *name, p4d_datum *result);

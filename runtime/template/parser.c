@@ -37,7 +37,7 @@ int p4d_template__wrong(p4d_parser *p, const char *what)
 			p4d_template__now(p)->line, what, text.length < 40 ? (int)text.length : 40, text.at);
 }
 
-int p4d_template__unsupported(p4d_parser *p, const char *what)
+static int unsupported(p4d_parser *p, const char *what)
 {
 	return p4d_fail(p->err, P4D_E_VALUE, "%.150s:%u: p4d does not support %s", p->template->name,
 			p4d_template__now(p)->line, what);
@@ -56,7 +56,7 @@ p4d_node *p4d_template__node(p4d_parser *p, p4d_syntax_kind kind)
 	return made;
 }
 
-const char *p4d_template__name(p4d_parser *p, p4d_string text)
+static const char *name_of(p4d_parser *p, p4d_string text)
 {
 	uint32_t hash = 2166136261;
 
@@ -116,7 +116,7 @@ const char *p4d_template__expect_name(p4d_parser *p)
 		p4d_template__wrong(p, "a name was expected before");
 		return NULL;
 	}
-	return p4d_template__name(p, p->tokens.at[p->at++].text);
+	return name_of(p, p->tokens.at[p->at++].text);
 }
 
 static bool word(p4d_parser *p, const char *text)
@@ -208,7 +208,7 @@ static int read_for(p4d_parser *p, p4d_node *made)
 	if (word(p, "if") && !(made->d = p4d_template__expression(p, true)))
 		return -1;
 	if (word(p, "recursive"))
-		return p4d_template__unsupported(p, "recursive loops");
+		return unsupported(p, "recursive loops");
 	p->loops++;
 	if (end_block(p) < 0 || read_until(p, &made->c, names) < 0)
 		return -1;
@@ -295,7 +295,7 @@ static int read_macro(p4d_parser *p, p4d_node *made)
 
 static int read_call_block(p4d_parser *p, p4d_node *made)
 {
-	made->name = p4d_template__name(p, (p4d_string){"caller", 6});
+	made->name = name_of(p, (p4d_string){"caller", 6});
 	if (!made->name || (p4d_template__skip(p, P4D_TOKEN_SIGN, "(") && read_parameters(p, &made->a) < 0) ||
 	    !(made->b = p4d_template__expression(p, true)))
 		return -1;
@@ -331,8 +331,7 @@ static int read_with(p4d_parser *p, p4d_node *made)
 static int read_generation(p4d_parser *p, p4d_node *made)
 {
 	if (p->captures)
-		return p4d_template__unsupported(p,
-						 "{% generation %} inside {% macro %} or a {% set %} block");
+		return unsupported(p, "{% generation %} inside {% macro %} or a {% set %} block");
 	p->template->generates = true;
 	return read_body(p, &made->c, "endgeneration");
 }
@@ -376,7 +375,7 @@ static int read_block(p4d_parser *p, p4d_node **made)
 		}
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (p4d_template__is(p4d_template__now(p), P4D_TOKEN_NAME, others[i]))
-			return p4d_template__unsupported(p, strcat(strcat(what, others[i]), " %}"));
+			return unsupported(p, strcat(strcat(what, others[i]), " %}"));
 	return p4d_template__wrong(p, "a statement was expected before");
 }
 
@@ -409,7 +408,7 @@ int p4d_template__parse(p4d_template *template, p4d_string source, p4d_error *er
 	p.names = p4d_template__take(&template->arena, BUCKETS, sizeof(*p.names));
 	int rc = p.names ? p4d_template__tokens(&p.tokens, &template->arena, template->name, source, err)
 			 : p4d_fail(err, P4D_E_NO_MEMORY, "no memory for a template");
-	if (rc == 0 && !(template->loop = p4d_template__name(&p, (p4d_string){"loop", 4})))
+	if (rc == 0 && !(template->loop = name_of(&p, (p4d_string){"loop", 4})))
 		rc = -1;
 	if (rc == 0)
 		rc = read_until(&p, &template->body, none);

@@ -21,9 +21,7 @@ typedef struct p4d_parser {
 
 /* All functions return -1 or NULL with *err on failure. */
 int p4d_template__wrong(p4d_parser *p, const char *what);
-int p4d_template__unsupported(p4d_parser *p, const char *what);
 p4d_node *p4d_template__node(p4d_parser *p, p4d_syntax_kind kind);
-const char *p4d_template__name(p4d_parser *p, p4d_string text);
 int p4d_template__enter(p4d_parser *p);
 
 static inline const p4d_token *p4d_template__now(const p4d_parser *p)
@@ -45,7 +43,5 @@ p4d_node *p4d_template__expression(p4d_parser *p, bool with_condition);
 p4d_node *p4d_template__expressions(p4d_parser *p, bool with_condition, const char *until);
 /* Reads the targets of an assignment. until: as above. members: a member of a namespace may be a target. */
 p4d_node *p4d_template__target(p4d_parser *p, const char *until, bool members);
-/* Reads arguments after the opening parenthesis, and the closing one. */
-int p4d_template__arguments(p4d_parser *p, p4d_node **list);
 /* Reads filters that apply to `a`. bare: the first one has no bar before it. */
 p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare);

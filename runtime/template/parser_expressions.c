@@ -213,7 +213,8 @@ static int read_argument(p4d_parser *p, p4d_node **list)
 	return made->a ? 0 : -1;
 }
 
-int p4d_template__arguments(p4d_parser *p, p4d_node **list)
+/* Reads arguments after the opening parenthesis, and the closing one. */
+static int read_arguments(p4d_parser *p, p4d_node **list)
 {
 	bool named = false;
 
@@ -235,7 +236,7 @@ static p4d_node *read_call(p4d_parser *p, p4d_node *a)
 {
 	p4d_node *made = node_of(p, P4D_NODE_CALL, a, NULL);
 
-	return made && p4d_template__arguments(p, &made->b) == 0 ? made : NULL;
+	return made && read_arguments(p, &made->b) == 0 ? made : NULL;
 }
 
 static p4d_node *read_postfix(p4d_parser *p, p4d_node *a)
@@ -261,7 +262,7 @@ p4d_node *p4d_template__filters(p4d_parser *p, p4d_node *a, bool bare)
 			return NULL;
 		made->line = p->tokens.at[p->at - 1].line;
 		made->builtin = p4d_template__find_filter(made->name);
-		if (sign(p, "(") && p4d_template__arguments(p, &made->b) < 0)
+		if (sign(p, "(") && read_arguments(p, &made->b) < 0)
 			return NULL;
 		a = made;
 		bare = false;
@@ -295,7 +296,7 @@ static p4d_node *read_test(p4d_parser *p, p4d_node *a)
 		return NULL;
 	made->builtin = p4d_template__find_test(made->name);
 	if (sign(p, "(")) {
-		if (p4d_template__arguments(p, &made->b) < 0)
+		if (read_arguments(p, &made->b) < 0)
 			return NULL;
 	} else if (begins_value(p)) {
 		if (!(made->b = p4d_template__node(p, P4D_NODE_ARGUMENT)) ||

@@ -27,7 +27,8 @@ static void place_point(char text[64], bool negative, const char *digits, int ex
 		snprintf(text, 64, "%s%.*s.%s", minus, exponent, digits, digits + exponent);
 }
 
-void p4d_template__real_text(double real, char text[64])
+/* The repr of a float. */
+static void real_text(double real, char text[64])
 {
 	char shortest[40], digits[24];
 	size_t count = 0;
@@ -151,7 +152,7 @@ static int write_scalar(p4d_rendering *r, p4d_written *buffer, p4d_datum value)
 		snprintf(text, sizeof(text), "%" PRId64, value.integer);
 		break;
 	case P4D_REAL:
-		p4d_template__real_text(value.real, text);
+		real_text(value.real, text);
 		break;
 	case P4D_STRING:
 	case P4D_LIST:

@@ -24,12 +24,6 @@ void p4d_reader__weigh(p4d_read_evidence *evidence, const p4d_reader *reader, co
 p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *launch,
 					    const p4d_reader *reader, size_t first, unsigned *left);
 
-/* Whether the arguments are certainly the program's own. */
-static inline bool p4d_reader__is_proven(const p4d_read_evidence *evidence)
-{
-	return evidence->typical && !*evidence->foreign;
-}
-
 /*
  * Whether the arguments are proven to be the program's own, or may become so by the program's configuration
  * file.

@@ -49,13 +49,13 @@ void p4d_reinforcement__put_swap(p4d_reading *r, int params, int optimizer)
 		return;
 	}
 	const bool both =
-	    p4d_reader__is_on(&r->extra[params], false) && p4d_reader__is_on(&r->extra[optimizer], false);
+	    p4d_reader__is(&r->extra[params], "on") && p4d_reader__is(&r->extra[optimizer], "on");
 
 	if (both)
 		p4d_reader__put(r, P4D_SWAP, &r->extra[params], "optimizer,params");
-	else if (p4d_reader__is_on(&r->extra[params], false))
+	else if (p4d_reader__is(&r->extra[params], "on"))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[params], "params");
-	else if (p4d_reader__is_on(&r->extra[optimizer], false))
+	else if (p4d_reader__is(&r->extra[optimizer], "on"))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[optimizer], "optimizer");
 }
 
@@ -79,7 +79,7 @@ void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t
 		p4d_reader__forget(r, P4D_MICRO_BATCH);
 		p4d_reader__forget(r, P4D_SEQ_LEN);
 	}
-	if (!p4d_reader__is_on(&r->extra[packs], false))
+	if (!p4d_reader__is(&r->extra[packs], "on"))
 		return;
 	p4d_reader__put(r, P4D_MICRO_BATCH, &r->extra[packs], "1");
 	for (; *shared != P4D_OPTIONS; shared++) {
@@ -235,7 +235,7 @@ static void finish_openrlhf(p4d_reading *r)
 {
 	const p4d_read_value *kl = &r->extra[KL];
 
-	if (!p4d_reader__is_on(&r->extra[COLOCATES], false)) {
+	if (!p4d_reader__is(&r->extra[COLOCATES], "on")) {
 		p4d_reader__unknown(r, "colocate",
 				    "without --train.colocate_all (--colocate_all_models) each model has "
 				    "its own GPUs, which p4d does not model");
@@ -254,7 +254,7 @@ static void finish_openrlhf(p4d_reading *r)
 		p4d_reader__put(r, P4D_REFERENCE, kl, "off");
 	else
 		p4d_reader__put_default(r, P4D_REFERENCE, "on");
-	if (r->extra[SLEEPS].unknown || p4d_reader__is_on(&r->extra[SLEEPS], false))
+	if (r->extra[SLEEPS].unknown || p4d_reader__is(&r->extra[SLEEPS], "on"))
 		p4d_reader__put(r, P4D_SWAP, &r->extra[SLEEPS], "optimizer,params");
 	finish_openrlhf_rank(r);
 	/* the release whose options have dots has fewer options */
@@ -402,7 +402,7 @@ void p4d_reinforcement__finish(p4d_reading *r, const p4d_reinforcement_defaults 
 {
 	const p4d_read_value *beta = &r->extra[BETA], *level = &r->extra[SLEEP_LEVEL],
 			     *mode = &r->extra[ENGINE_MODE], *uses = &r->extra[USES_ENGINE];
-	const bool engine = p4d_reader__is_on(uses, false);
+	const bool engine = p4d_reader__is(uses, "on");
 
 	if (!generates(r)) {
 		const p4d_read_value *kind = &r->extra[KIND];

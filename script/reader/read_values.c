@@ -46,11 +46,6 @@ bool p4d_reader__is_zero(const p4d_read_value *value)
 	return p4d_reader__set(value) && strspn(value->text, "0.") == strlen(value->text);
 }
 
-bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise)
-{
-	return p4d_reader__set(value) ? p4d_reader__is(value, "on") : otherwise;
-}
-
 p4d_read_value *p4d_reader__slot(p4d_reading *r, int what)
 {
 	return what >= (int)P4D_OPTIONS ? &r->extra[what - (int)P4D_OPTIONS] : &r->value[what];

@@ -283,7 +283,7 @@ static void finish_verl(p4d_reading *r)
 	p4d_reinforcement__put_swap(r, PARAM_OFFLOAD, OPTIMIZER_OFFLOAD);
 	p4d_reinforcement__put_critic(r, ESTIMATOR);
 	put_reference(r, &r->extra[KL_LOSS], &r->extra[KL_REWARD], false,
-		      p4d_reader__is_on(&r->extra[REFERENCE_OFFLOAD], false) ? "host" : "on");
+		      p4d_reader__is(&r->extra[REFERENCE_OFFLOAD], "on") ? "host" : "on");
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "megatron"))
 		finish_verl_megatron(r);
 	p4d_reinforcement__put_packed(r, DYNAMIC, MOST_TOKENS, 16384, (p4d_option[]){P4D_CP, P4D_OPTIONS});

@@ -198,8 +198,6 @@ uint64_t p4d_reader__number(const p4d_read_value *value);
 bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* Whether the value is zero ("0", "0.0"). */
 bool p4d_reader__is_zero(const p4d_read_value *value);
-/* Whether a value is "on". otherwise: the program's default. */
-bool p4d_reader__is_on(const p4d_read_value *value, bool otherwise);
 /*
  * Sets an option that follows from another value. The option gets the place of that value. If that value is
  * unknown, so is the option.

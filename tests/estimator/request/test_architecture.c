@@ -128,7 +128,7 @@ static void others_are_refused_by_name(void **state)
 		assert_non_null(strstr(err.text, cases[i].difference));
 	}
 	p4d_request llama = custom("layers=2 hidden=64 ffn=128 heads=4 vocab=100");
-	assert_null(p4d_architecture_difference(&llama));
+	assert_null(p4d_architecture_block_difference(&llama));
 }
 
 /* Families that differ from Llama in one thing. Megatron-LM accepts those with the same memory, and
