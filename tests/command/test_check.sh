@@ -461,6 +461,17 @@ says "[P4D121] unvalidated: meta-llama/Llama-3.1-70B-Instruct needs " "[P4D118] 
 printf '#!/bin/sh\naccelerate launch --num_processes 8 --use_fsdp --fsdp_version 2 -m trl.scripts.dpo --model_name_or_path Qwen/Qwen2.5-7B --bf16 --max_length 2048 --per_device_train_batch_size 1 --gradient_checkpointing\n' >dpo.sh
 exits 0 p4d check -N1 --gpus-per-node=h100:8 dpo.sh
 prints "would pass: Qwen/Qwen2.5-7B, preference training on 1 node of 8 x h100-80gb, "
+# pairs are as long as the longest of their micro-batch: max_length is only a bound, unless even short ones do not fit
+sed -i 's/2048/32768/; s/batch_size 1/batch_size 8/' dpo.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 dpo.sh
+says "[P4D121] unvalidated: Qwen/Qwen2.5-7B needs " ", if the sequences of a micro-batch have the longest length"
+exits 0 p4d check -N1 --gpus-per-node=h100:8 --p4d-seq-len=32768 dpo.sh
+says "[P4D121] unvalidated: Qwen/Qwen2.5-7B needs "
+case $err in *"longest length"*) fail "the length is typed: $err" ;; esac
+sed -i 's/7B/72B/' dpo.sh
+exits 0 p4d check -N1 --gpus-per-node=h100:8 dpo.sh
+says "[P4D121] unvalidated: Qwen/Qwen2.5-72B needs "
+case $err in *"longest length"*) fail "no length fits: $err" ;; esac
 
 # one process on one GPU, without a launcher: the batch is known
 printf '#!/bin/sh\n#SBATCH --gres=gpu:h100:1\npython sft.py --model_name_or_path mistralai/Mistral-7B-v0.1 --dataset_name x --max_length 4096 --per_device_train_batch_size 8 --use_peft --lora_r 64 --load_in_4bit --bf16\n' >one.sh
