@@ -104,7 +104,7 @@ static const p4d_subcommand *find(const char *name)
 	return NULL;
 }
 
-/* Words that people type first, and p4d's command for each; %s stands for the words typed after it. */
+/* Words that people type first, with the right command of p4d. %s is replaced by the words that follow. */
 static const struct {
 	const char *word, *right;
 } words[] = {
@@ -176,7 +176,7 @@ static int unknown_subcommand(const char *name, char *const after[], p4d_error *
 	for (size_t i = 0; i < SUBCOMMANDS; i++)
 		p4d_suggest_offer(&alike, subcommands[i].name);
 	p4d_fail(err, P4D_E_USAGE, "unknown command \"%.64s\"%s", name, p4d_suggest_text(&alike));
-	/* a command that has more than half of the word's letters, which the user may have meant */
+	/* suggests a command that shares more than half of the word's letters */
 	return 2 * alike.shared > strlen(name)
 		   ? p4d_fix(err, "p4d %s%s%s", alike.name[0], *typed ? " " : "", typed)
 		   : p4d_fix(err, "p4d help");
@@ -256,8 +256,8 @@ static bool wants_json(int argc, char *argv[])
 	return false;
 }
 
-/* Flushes standard output, because a full disk or a closed pipe shows only when the last buffer is
- * written. */
+/* Flushes standard output. An error such as a full disk or a closed pipe may appear only when the last
+ * buffer is written. */
 static int finish_output(int status)
 {
 	bool failed = ferror(stdout);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints sbatch's answer for a script, from the same guard that sbatch runs. */
+/* p4d check: prints what sbatch would answer for a script. It runs the same guard as sbatch. */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -45,9 +45,9 @@ typedef struct check {
 	char **argv;
 	int start[COMPONENTS]; /* indices where the options of a component begin, after "check" or ":" */
 	unsigned typed;        /* number of components on the command line */
-	unsigned components;   /* components on the command line and in the script */
+	unsigned components;   /* number of components on the command line and in the script together */
 	p4d_sbatch first;      /* the first component of the command line, which names the script */
-	p4d_sbatch kept;       /* passed from one component to the next */
+	p4d_sbatch kept;       /* options that sbatch passes from one component to the next */
 	char *script;
 	size_t length;
 	const char *name;        /* name of the script, for messages */
@@ -89,7 +89,7 @@ static void take_common(p4d_sbatch *first, p4d_sbatch *other)
 		}
 }
 
-/* sbatch resets its options before it reads those of the next component, except these. */
+/* sbatch clears its options before it reads those of the next component. These options stay. */
 static const p4d_sbatch_field kept[] = {P4D_SBATCH_ACCOUNT, P4D_SBATCH_MEM, P4D_SBATCH_QOS,
 					P4D_SBATCH_RESERVATION};
 enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
@@ -113,7 +113,8 @@ static void take_kept(const check *c, p4d_sbatch *into)
 			into->value[kept[i]] = strdup(c->kept.value[kept[i]]);
 }
 
-/* Splits the command line at ":" into the components of a job. *script is what follows the last one. */
+/* Splits the command line at ":" into the components of a job. *script: the first word after the last
+ * component's options. */
 static int split_components(check *c, const char **script, p4d_error *err)
 {
 	int start = 0, operand;
@@ -151,7 +152,8 @@ static const char *directory_of(const check *c, const char *from, char *buf, siz
 	return buf;
 }
 
-/* Reads the script from the first that exists, as sbatch does: the source, a file, --wrap, standard input. */
+/* Reads the script from the first of these that exists, as sbatch does: the source, a file, --wrap,
+ * standard input. */
 static int read_script(check *c, const char *name, p4d_error *err)
 {
 	const char *wrap = c->first.value[P4D_SBATCH_WRAP], *in = c->first.value[P4D_SBATCH_CHDIR];
@@ -170,7 +172,7 @@ static int read_script(check *c, const char *name, p4d_error *err)
 	return c->script ? 0 : -1;
 }
 
-/* Reads a list of nodes from a file with one or more per line: -F, or -w with a path. */
+/* Reads a list of nodes from a file with one or more nodes per line, for -F, or for -w with a path. */
 static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 {
 	char **list = &sbatch->value[P4D_SBATCH_NODELIST];
@@ -203,7 +205,8 @@ static int read_nodes(p4d_sbatch *sbatch, p4d_error *err)
 	return 0;
 }
 
-/* Reads all options of a component. If only the script has it, it gets those of the last typed one. */
+/* Reads all options of a component. A component that only the script has gets the options of the last
+ * component on the command line. */
 static int gather(check *c, unsigned component, p4d_sbatch *sbatch, p4d_error *err)
 {
 	int start = c->start[component < c->typed ? component : c->typed - 1], operand;
@@ -258,7 +261,8 @@ static const p4d_reading *read_as(void *context, const p4d_request *typed)
 	return c->other.reader ? &c->other : NULL;
 }
 
-/* Finds the training that the script starts. Not for several components, which all run one script. */
+/* Finds the training that the script starts. Does nothing for a job of several components, because they
+ * all run the same script. */
 static void read_job(check *c, p4d_sbatch *sbatch)
 {
 	const char *from = c->source->directory;
@@ -312,7 +316,7 @@ static void take_started_gpus(p4d_sbatch *sbatch)
 		job->min_nodes = job->max_nodes = (uint32_t)nodes;
 }
 
-/* Judges a component. Never fails: as in sbatch, an error becomes part of the verdict. */
+/* Judges a component. It never fails: as with sbatch, an error becomes a part of the verdict. */
 static void judge(check *c, p4d_sbatch *sbatch, bool reads, uint32_t *published_batch, p4d_verdict *verdict)
 {
 	p4d_error err;
@@ -353,7 +357,7 @@ static void advise(const check *c, const p4d_sbatch *sbatch, const p4d_verdict *
 		p4d_live_preempt_mode(partition, preempt_mode, sizeof(preempt_mode));
 	p4d_advice_on_script(advice, &sbatch->job, v);
 	p4d_advice_on_options(advice, sbatch, v, preempt_mode);
-	/* no advice about smaller GPUs if the figures are unvalidated, or if hosts hold part of the model */
+	/* no advice about smaller GPUs for unvalidated figures, or if a part of the model is on the host */
 	if (v->judged && !p4d_framework_unvalidated(&v->layout) && !v->layout.offload &&
 	    v->estimate.fraction <= p4d_site_policy_limit(&v->policy, v->layout.framework)) {
 		const p4d_plan_memo memo = p4d_plan_memo_of(P4D_SEARCH_MEMO);
@@ -417,7 +421,8 @@ static p4d_submitted_job *judge_submitted(check *c, uint32_t *published_batch, p
 	return found;
 }
 
-/* Prints the worst job that the script submits; false: none. counts: its verdict becomes the exit status. */
+/* Prints the answer for the submitted job with the worst verdict. Returns false if p4d checks none.
+ * counts: whether this verdict becomes the exit status. */
 static bool answer_submitted(check *c, bool counts, struct json_object **object)
 {
 	p4d_verdict verdict;

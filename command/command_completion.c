@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* p4d completion: what bash, zsh and fish complete after p4d, and after sbatch --p4d. */
+/* p4d completion: prints functions with which bash, zsh and fish complete the words after `p4d`, and the
+ * p4d options of sbatch. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For administrators: says whether p4d.conf is valid, what it means, and whether it agrees with the
- * cluster. */
+/* p4d conf, for administrators: checks whether p4d.conf is valid, prints what it means, and compares it
+ * with the cluster. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <pwd.h>
@@ -56,7 +56,7 @@ typedef struct subject {
 	p4d_policy policy;
 } subject;
 
-/* Name of the row for all partitions that no section names; patterns match it as any other name. */
+/* The row for all partitions that no section names. Patterns of p4d.conf also match this name. */
 static const char others[] = "(others)";
 
 static subject subject_of(const p4d_site *site, const p4d_site_job *job)
@@ -133,7 +133,8 @@ static bool asks_for_a_job(const p4d_site_job *job)
 	return job->partition || job->qos || job->account || job->user || job->reservation;
 }
 
-/* Iterates over the rows: the job that was asked for, else every partition. False: no more. */
+/* Iterates over the rows: the requested job, or every partition if no job was requested. Returns false if
+ * there are no more rows. */
 static bool next_subject(const p4d_site *site, const p4d_site_job *asked, unsigned i, subject *s)
 {
 	const p4d_site_partition *partition = p4d_site_partition_at(site, i);
@@ -406,7 +407,7 @@ static struct json_object *rate_or_null(double value)
 	return value > 0 ? p4d_report_json_fraction(value) : NULL;
 }
 
-/* The network as JSON, with null for what p4d.conf does not say. */
+/* The network as JSON. Values that p4d.conf does not have are null. */
 static struct json_object *network_object(const p4d_network *n)
 {
 	if (!has_network(n))
@@ -440,7 +441,7 @@ static struct json_object *policy_object(const subject *s)
 	p4d_site_value value;
 	for (unsigned i = 0; p4d_site_policy_next(policy, &i, &value);)
 		json_object_object_add(object, value.name, value_object(&value));
-	/* the day and the limit, if there are any */
+	/* the date in `from` and the limit may be unset */
 	if (!policy->from)
 		json_object_object_add(object, "from", NULL);
 	json_object_object_del(object, "limit");

@@ -23,7 +23,7 @@ typedef struct judged {
 	p4d_timed timed;
 } judged;
 
-/* Maximum work of a search: about one second, enough for all layouts of any usual model. */
+/* The largest work of a search: about one second, which is enough for all layouts of usual models. */
 enum { FIX_UNITS = 100000000 };
 
 /*
@@ -66,8 +66,8 @@ static bool find_fix(const p4d_subject *subject, const p4d_request *asked, const
 	return !budget.cut;
 }
 
-/* Why fragmentation may be smaller and the job then fit; NULL: no reason. No site refuses a job because of
- * fragmentation that is unsure. */
+/* The reason why fragmentation may be smaller than predicted, so that the job might fit. NULL: there is no
+ * reason. No site refuses a job because of fragmentation that is uncertain. */
 static const char *unsure(const judged *j)
 {
 	return j->estimate.fraction > j->limit ? p4d_memory_unsure(&j->layout, &j->estimate, j->limit) : NULL;
@@ -172,7 +172,7 @@ static int print_documents(const p4d_subject *subject, const judged *j, p4d_erro
 	return 0;
 }
 
-/* The part of the prediction that was compared with no measurement; NULL: all was compared. */
+/* The part of the prediction that p4d has compared with no measurement. NULL: p4d has compared all parts. */
 static const char *unvalidated(const p4d_subject *subject, const judged *j)
 {
 	const char *what = p4d_framework_unvalidated(&j->layout);
@@ -231,7 +231,8 @@ static const char *verdict_text(const p4d_subject *subject, const judged *j, cha
 	return buf;
 }
 
-/* Prints assumptions first, then the answer: whether it fits, the memory, and what would make it fit. */
+/* Prints the assumptions, and then the answer: whether the job fits, its memory, and a fix if it does not
+ * fit. */
 static void print_verdict(const p4d_subject *subject, const judged *j)
 {
 	char text[512];

@@ -7,7 +7,7 @@
 #include "report/report.h"
 #include "report/table.h"
 
-/* The list "a,b" as a JSON array. */
+/* Makes a JSON array from the list "a,b". */
 static struct json_object *names(const char *list)
 {
 	struct json_object *array = json_object_new_array();

@@ -32,9 +32,9 @@ typedef struct p4d_plan_page {
 	    *preferred; /* the flags that sbatch itself would choose; "": the flags of the first layout */
 	const p4d_table *table;
 	const p4d_bars *bars;
-	const p4d_plan_row *row; /* for each layout */
+	const p4d_plan_row *row; /* array with `count` rows, one for each layout */
 	size_t count;
-	const char *unvalidated, *accuracy; /* as in p4d_timed: `unvalidated` and `error` */
+	const char *unvalidated, *accuracy; /* `unvalidated` and `error` of p4d_timed */
 	const char *ties; /* why layouts are not in the order of step times; NULL: they are */
 } p4d_plan_page;
 

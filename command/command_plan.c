@@ -35,11 +35,10 @@ typedef struct plans {
 	double seconds; /* seconds that the search took */
 	bool timed;     /* the cost model covers the GPU */
 	size_t *group;  /* for each layout, see p4d_plan_groups */
-	bool
-	    apart; /* print a row for each layout; otherwise one row for layouts that p4d cannot tell apart */
+	bool apart; /* true: each layout has a row; false: layouts that p4d cannot tell apart share a row */
 } plans;
 
-/* What is printed about a candidate. */
+/* The figures of a candidate that are printed. */
 typedef struct described {
 	p4d_layout layout;
 	p4d_estimate estimate;
@@ -81,10 +80,8 @@ static int write_line(const p4d_subject *subject, const p4d_candidate *candidate
 	return p4d_plan_write(placed, text, size, err);
 }
 
-/*
- * Prints an export. The value needs no escaping, because none contains a quote: the plan line encodes quotes,
- * and other values are numbers and flags.
- */
+/* Prints an export for a shell. The value needs no escaping, because it contains no quotes: the plan line
+ * encodes quotes, and other values are numbers and flags. */
 static void print_export(const char *name, const char *value, void *context)
 {
 	(void)context;
@@ -238,8 +235,8 @@ static void add_row(p4d_table *table, size_t rank, const described *d, const pla
 	p4d_table_cell(table, P4D_PLAIN, "%s", p4d_report_limits(&d->timed, limits, sizeof(limits)));
 }
 
-/* Why the order differs from that of step times: they are too close to distinguish. NULL: it does not
- * differ. */
+/* Why layouts are not in the order of their step times: some step times are too close to tell apart. NULL:
+ * layouts are in this order. */
 static const char *ties_of(const plans *p)
 {
 	bool slower = false;
@@ -325,7 +322,7 @@ static int fill_table(const p4d_subject *subject, const plans *p, p4d_table *tab
 	return 0;
 }
 
-/* row and bar: one for each layout. */
+/* row and bar: arrays with an entry for each layout. */
 static int fill_page(const p4d_subject *subject, const plans *p, p4d_plan_row *row, p4d_bar *bar,
 		     const char *path, p4d_error *err)
 {
@@ -416,8 +413,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	return 0;
 }
 
-/* Adds messages about the layouts that were found: if step times are unknown, that they are in another
- * order. */
+/* Adds messages about the layouts. For instance, if step times are unknown, it says in which order the
+ * layouts are. */
 static int look_over(p4d_subject *subject, plans *p, p4d_error *err)
 {
 	const p4d_gpu *gpu = subject->capacity.gpu;

@@ -52,7 +52,7 @@ static struct json_object *json_value(const p4d_option_info *info, const char *t
 	return json_object_new_uint64(strtoull(text, NULL, 10));
 }
 
-/* A request with the values that decide which options the program's framework has. */
+/* A request with the values that decide which options the framework supports. */
 static p4d_request framework_read(const p4d_reading *r)
 {
 	static const p4d_option kinds[] = {P4D_FRAMEWORK, P4D_MODEL_CODE};
@@ -84,7 +84,7 @@ static bool has_no_experts(const p4d_reading *r)
 	       p4d_model_resolve(&model, NULL, NULL, NULL) == 0 && !p4d_is_set(&model, P4D_EXPERTS);
 }
 
-/* Whether an option that was read exists in the framework, as p4d models it, and has a meaning. */
+/* Whether p4d's model of the framework has the option that was read, and whether the option has an effect. */
 static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool dense, p4d_option option)
 {
 	if (!r->value[option].file || (dense && p4d_layout_lacks(framework, option)))
@@ -94,16 +94,14 @@ static bool is_typed(const p4d_reading *r, const p4d_request *framework, bool de
 	return !r->by_default[option] || !p4d_framework_fixed_of(framework, option);
 }
 
-/*
- * Whether an option has the program's default. That is known only if all arguments are known, because an
- * unread argument may set the option.
- */
+/* Whether an option has the program's default. This is known only if p4d knows all arguments, because an
+ * unknown one may set the option. */
 static bool is_default(const p4d_reading *r, int option)
 {
 	return r->value[option].file && r->by_default[option] && !r->more_arguments;
 }
 
-/* The command that estimates the same training; "": p4d does not model the program. */
+/* The `p4d estimate` command for the same training. "": p4d does not model the program. */
 static const char *estimate_command(const p4d_reading *r, char *buf, size_t size)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+,/:";
@@ -249,7 +247,7 @@ static void print_text(const p4d_reading *r, const char *name)
 		       lacks ? ", once you add the missing values" : "", command);
 }
 
-/* Whether two jobs train the same, as in a loop over learning rates. */
+/* Whether two jobs run the same training, as in a loop over learning rates. */
 static bool says_the_same(const p4d_reading *a, const p4d_reading *b)
 {
 	for (int i = 0; i < (int)P4D_OPTIONS; i++)
@@ -299,7 +297,7 @@ static void print_all_json(const p4d_reading *r, p4d_job_tasks *tasks, const p4d
 	p4d_report_json_print(answer, NULL);
 }
 
-/* Prints values of a task that are not the same in all tasks. */
+/* Prints the values that are not the same in all tasks of an array. */
 static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 {
 	const p4d_reading *r = tasks->reading;
@@ -319,10 +317,8 @@ static void print_task(const p4d_reading *all, const p4d_job_tasks *tasks)
 	puts(*separator ? "" : "nothing else");
 }
 
-/*
- * Prints tasks of an array that differ from each other. tasks NULL: all are alike. False: nothing was
- * printed.
- */
+/* Prints the tasks of an array that differ from each other. tasks NULL: all tasks are alike. Returns false
+ * if it printed nothing. */
 static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char *name)
 {
 	const unsigned kinds = tasks ? p4d_job_tasks_kinds(tasks) : 0;
@@ -344,7 +340,8 @@ static bool print_tasks(const p4d_reading *all, p4d_job_tasks *tasks, const char
 	return kinds;
 }
 
-/* Prints what was read: first the script itself, unless only the jobs that it submits train. */
+/* Prints the values of the script itself, and of the jobs that it submits. Omits the script itself if only
+ * these jobs train. */
 static void print_all(const p4d_reading *r, const char *name, p4d_job_tasks *tasks, const p4d_submitted *s)
 {
 	bool printed = r->reader;
@@ -372,7 +369,7 @@ static int usage(p4d_error *err, const char *text)
 	return p4d_fix(err, "p4d help read");
 }
 
-/* A script that p4d cannot read is no error; the answer says so. */
+/* Reads a script and prints the values. A script that p4d cannot read is no error: the answer says so. */
 static int read_job(const char *path, char *const *arguments, const p4d_request *typed, bool json,
 		    p4d_error *err)
 {
@@ -470,7 +467,7 @@ int p4d_command_read(const p4d_subcommand *self, int argc, char *argv[], p4d_err
 	}
 	if (i == argc)
 		return usage(err, "no job script given");
-	/* users also type --json after the script */
+	/* users also type --json after the script's name */
 	if (argc > i + 1 && !strcmp(argv[argc - 1], "--json")) {
 		json = true;
 		argv[--argc] = NULL;

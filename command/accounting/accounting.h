@@ -9,8 +9,8 @@
 
 /*
  * Slurm's accounting, as the command `sacct` prints it: ended or running jobs, their scripts and their
- * environments. Works with sacct of 22.05 to 26.05, and needs no library of Slurm. Sizes are bytes, times are
- * seconds since 1970. Texts that sacct does not print are "", numbers are 0.
+ * environments. Works with sacct of 22.05 to 26.05, and needs no library of Slurm. Sizes are bytes, times
+ * are seconds since 1970. If sacct does not print a value, the text is "" or the number is 0.
  */
 
 typedef struct p4d_accounting p4d_accounting;
@@ -48,7 +48,7 @@ typedef struct p4d_accounting_step {
 
 /* Texts belong to the job. */
 typedef struct p4d_accounting_job {
-	const char *id;  /* id with which sacct selects it: "12", "12_3" in an array, "12+1" in a
+	const char *id;  /* the id with which sacct selects the job: "12"; "12_3" in an array; "12+1" in a
 			  * heterogeneous job */
 	const char *raw; /* Slurm's own number, "15" */
 	const char *user, *account, *partition, *qos, *reservation, *name, *cluster;
@@ -61,11 +61,11 @@ typedef struct p4d_accounting_job {
 	const char *state;                 /* "FAILED", "CANCELLED by 1000" */
 	p4d_accounting_end end;
 	int exit_code, exit_signal;
-	uint32_t nodes;      /* allocated; before that, requested */
+	uint32_t nodes;      /* number of allocated nodes; before the allocation, of requested nodes */
 	uint32_t gpus;       /* GPUs of the whole job: allocated or, if it never started, requested */
 	uint32_t gpus_asked; /* from ReqTRES */
-	char gpu_type[48];   /* type of the allocated GPUs ("h100") if AccountingStorageTRES has types; else
-			      * "" */
+	char gpu_type[48];   /* type of the allocated GPUs ("h100"); "" if AccountingStorageTRES has no
+			      * types */
 	uint64_t elapsed_s;
 	int64_t submit, start, ended; /* 0: unknown, or not yet */
 	size_t steps;
@@ -76,7 +76,7 @@ typedef struct p4d_accounting_job {
 /* GPU-hours of a job: elapsed time multiplied by allocated GPUs. */
 double p4d_accounting_gpu_hours(const p4d_accounting_job *job);
 
-/* Selects jobs. A member that is NULL selects nothing: it allows all jobs. Lists are separated by commas. */
+/* Selects jobs. A NULL member does not restrict the selection. Lists are separated by commas. */
 typedef struct p4d_accounting_query {
 	const char *since, *until;                 /* in sacct's formats: "2026-11-01", "now-30days" */
 	const char *users, *accounts, *partitions; /* users NULL: all jobs that sacct shows to this user */
@@ -137,13 +137,12 @@ bool p4d_accounting_may_keep(const char *line);
  */
 bool p4d_accounting_tres(const char *text, const char *name, uint64_t unit, uint64_t *number);
 
-/* What gres/gpumem tells about one GPU. */
+/* What gres/gpumem says about the memory of one GPU. */
 typedef enum p4d_accounting_measured {
-	P4D_MEASURED_NOT,  /* gres/gpumem tells nothing: it is 0 or an impossible number, or no step had GPUs
-			    */
-	P4D_MEASURED_GPU,  /* memory of the only GPU of the task that used most */
-	P4D_MEASURED_MEAN, /* mean over the GPUs of the task that used most, for instance torchrun's task on a
-			      node */
+	P4D_MEASURED_NOT,  /* nothing: it is 0 or an impossible number, or no step had GPUs */
+	P4D_MEASURED_GPU,  /* memory of the only GPU of the task with the most memory */
+	P4D_MEASURED_MEAN, /* mean over the GPUs of the task with the most memory, such as the one task
+			    * that torchrun has on a node */
 	P4D_MEASURED_LAST  /* memory of some GPU of such a task: sacct before 24.05 only has the last GPU's */
 } p4d_accounting_measured;
 

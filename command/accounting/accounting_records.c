@@ -28,7 +28,7 @@ void p4d_accounting_jobs_free(p4d_accounting_jobs *jobs)
 	*jobs = (p4d_accounting_jobs){.count = 0};
 }
 
-/* Adds the job of the previous lines to the list, because all of its steps were read. */
+/* Adds the last job to the list. All of its steps have been read. */
 static void keep_last(p4d_accounting_records *r)
 {
 	p4d_accounting_jobs *jobs = r->jobs;
@@ -131,7 +131,7 @@ static void begin_record(p4d_accounting_records *r)
 		r->text.at[0] = '\0';
 }
 
-/* Adds a line (is_end), or the beginning of a line. */
+/* Adds a piece of a line. is_end: the piece ends the line. */
 static void take_piece(p4d_accounting_records *r, const char *bytes, size_t length, bool is_end)
 {
 	if (r->skips) {

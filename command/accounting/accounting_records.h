@@ -5,9 +5,9 @@
 #include "base/text.h"
 
 /*
- * Reads the lines of sacct. Users write some fields (names, SubmitLine) and can put any character into them.
- * So p4d separates fields by a random text, which no user can know in advance. A record ends at the first
- * line break after as many separators as there are fields.
+ * Reads the lines of sacct. Users can put any character into some fields (names, SubmitLine). p4d
+ * therefore lets sacct separate fields by a random text, which no user can know. A record ends at the
+ * first line break after as many separators as there are fields.
  */
 typedef struct p4d_accounting_records {
 	/* set by the caller; all other members are zero at first */
@@ -21,13 +21,13 @@ typedef struct p4d_accounting_records {
 	size_t line, delimiters; /* start of its last line, and number of separators before that */
 	bool skips;              /* skips the rest of a line that is too long */
 	p4d_accounting_job
-	    last;       /* the job to which the steps in the following lines belong; raw NULL: none */
+	    last;       /* the job to which steps in the following lines belong; raw NULL: there is none */
 	char raw[16];   /* JobIDRaw of `last` */
 	uint64_t bytes; /* bytes of all jobs that are kept */
 	bool no_memory, too_many;
 } p4d_accounting_records;
 
-/* Reads sacct's output, piece by piece; it is a p4d_sacct__sink. False: no memory, or too many jobs. */
+/* Takes a piece of sacct's output. It is a p4d_sacct__sink. false: no memory, or too many jobs. */
 bool p4d_accounting__records_take(void *records, const char *bytes, size_t length);
 /* Call it at the end of the output. Errors: IO, NO_MEMORY. */
 int p4d_accounting__records_end(p4d_accounting_records *records, p4d_error *err);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stored scripts and environments. sacct prints them one after another, each under a heading with the job,
- * and a user may write such a heading into a script. So if a heading occurs twice, p4d asks again for the two
- * halves of the list separately. If it asks for a single job, all output is that job's text, whatever it
- * contains.
+ * and a user may write such a heading into a script. If a heading occurs twice, p4d asks again for each
+ * half of the list. If it asks for a single job, all output belongs to this job, whatever it contains.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,10 +66,8 @@ bool p4d_accounting_may_keep(const char *line)
 	return keeps;
 }
 
-/*
- * Whether a name consists of capital letters, as most names in environments do. Names with small letters are
- * not accepted, because a line inside a value may look like that.
- */
+/* Whether a name consists of capital letters, like most names of environment variables. Other names are
+ * not accepted, because a line inside a multi-line value may look like one. */
 static bool is_name(const char *line, size_t length)
 {
 	enum { NAME = 64 };
@@ -141,7 +138,7 @@ static bool find_headings(const asked_for *s, size_t first, size_t count, char *
 		if (!is_heading(s, first, count, line, &h))
 			continue;
 		if (count == 1 && *found)
-			return true; /* it is no heading but a line of the script */
+			return true; /* a line of the script that looks like a heading */
 		if (seen[h.index])
 			return false;
 		seen[h.index] = true;
@@ -172,10 +169,8 @@ static void give_all(asked_for *s, size_t first, const heading *headings, size_t
 		give(s, first, &headings[i], i + 1 < found ? headings[i + 1].at : end);
 }
 
-/*
- * Whether an id is of an array's tasks that have not started, which share one id: "12_[4-9]". sacct prints
- * this id, but refuses every list that contains it.
- */
+/* Whether an id stands for all tasks of an array that have not started, such as "12_[4-9]". sacct prints
+ * this id, but refuses any list of ids that contains it. */
 static bool is_of_tasks(const char *id)
 {
 	return strchr(id, '[');

@@ -114,8 +114,8 @@ static const char *complaint_of(sacct *s, char line[COMPLAINT])
 	return line;
 }
 
-/* Passes on the complaint of a sacct that succeeds, which may have seen a part of the jobs. Each complaint
- * only once, because p4d runs sacct often. */
+/* Prints the error output of a sacct that succeeds, because it may have seen only a part of the jobs.
+ * Prints each text only once, because p4d runs sacct often. */
 static void pass_on(const char *complaint)
 {
 	static char last[COMPLAINT];

@@ -8,7 +8,7 @@
 
 /* Runs sacct. */
 
-/* Receives the output of sacct piece by piece. False: it needs no more, and sacct is ended. */
+/* Receives a piece of sacct's output. false: no more output is needed, so sacct is ended. */
 typedef bool p4d_sacct__sink(void *context, const char *bytes, size_t length);
 
 /*

@@ -21,14 +21,14 @@ typedef enum p4d_backtest_verdict {
 	P4D_BACKTEST_VERDICTS
 } p4d_backtest_verdict;
 
-/* How a job ended. The three kinds of deaths by GPU memory are never added up. */
+/* How a job ended. The three ends by GPU memory are always counted separately. */
 typedef enum p4d_backtest_end {
 	P4D_BACKTEST_COMPLETED,
 	P4D_BACKTEST_SAID,   /* GPU memory ran out: the job's output says so; only with --read-output */
-	P4D_BACKTEST_FULL,   /* GPU memory likely ran out: the job failed, and a GPU was measured at 97 % or
-				more */
-	P4D_BACKTEST_EARLY,  /* GPU memory likely ran out: the job failed within ten minutes, and p4d's
-				prediction exceeds the limit */
+	P4D_BACKTEST_FULL,   /* GPU memory probably ran out: the job failed, and a GPU was measured at 97 %
+			      * or more */
+	P4D_BACKTEST_EARLY,  /* GPU memory probably ran out: the job failed within ten minutes, and p4d's
+			      * prediction is above the limit */
 	P4D_BACKTEST_FAILED, /* all other failures: host memory, a node failure, preemption and so on */
 	P4D_BACKTEST_TIMEOUT,
 	P4D_BACKTEST_CANCELLED,
@@ -49,8 +49,8 @@ enum { P4D_BACKTEST_LIMITS = 4 };
 /* fractions of a GPU's memory: 0.90, 0.95, 0.97, 1.00 */
 extern const double p4d_backtest__limits[P4D_BACKTEST_LIMITS];
 
-/* Result of one script with its options and its directory. A process with the rights of the script's owner
- * sends it as bytes. */
+/* The result for one script with its options and directory. A process with the rights of the script's
+ * owner sends it as bytes. */
 typedef struct p4d_backtest_result {
 	p4d_backtest_verdict verdict;
 	p4d_backtest_stage stage;
@@ -104,7 +104,7 @@ typedef struct p4d_backtest_reason {
 
 enum { P4D_BACKTEST_TOP = 10 };
 
-/* Jobs with one script in one cell of the table. */
+/* The jobs with the same script in one cell of the table. */
 typedef struct p4d_backtest_group {
 	const p4d_backtest_row *row; /* the group's row with the most GPU-hours */
 	p4d_backtest_cell cell;
@@ -118,18 +118,18 @@ typedef struct p4d_backtest {
 	p4d_site *strict; /* the site with the lowest of the limits; NULL: it cannot be made */
 	p4d_accounting *accounting;
 	p4d_accounting_jobs jobs;
-	/* judged */
+	/* filled by p4d_backtest_run */
 	p4d_backtest_row *row;
 	size_t rows;
-	p4d_backtest_result **result; /* owned; each different result once */
+	p4d_backtest_result **result; /* owned; results that are equal are stored once */
 	size_t results, results_room;
-	uint64_t running; /* jobs that have not ended, which have no row */
-	uint64_t scripts; /* number of different scripts that were judged */
-	uint64_t changed; /* number of rows with changed files */
-	uint64_t interactive,
-	    not_started;   /* rows that have no batch script, or whose script sacct cannot show */
-	bool environments; /* slurmdbd stores the environments of some jobs */
-	/* counted */
+	uint64_t running;                  /* jobs that have not ended, which have no row */
+	uint64_t scripts;                  /* number of different scripts that were judged */
+	uint64_t changed;                  /* number of rows with changed files */
+	uint64_t interactive, not_started; /* rows without a batch script, and rows whose script sacct cannot
+					    * show because the job has not started */
+	bool environments;                 /* slurmdbd stores the environments of some jobs */
+	/* filled by p4d_backtest_count */
 	p4d_backtest_cell cell[P4D_BACKTEST_ENDS][P4D_BACKTEST_VERDICTS];
 	p4d_backtest_cell stage[P4D_BACKTEST_STAGES]; /* for each stage: jobs that reached it */
 	struct {
@@ -143,8 +143,8 @@ typedef struct p4d_backtest {
 	unsigned rans, dieds;
 } p4d_backtest;
 
-/* backtest_judge.c: judges a script as sbatch would, in a process with the rights of the script's owner.
- * files: the process may read the owner's files. */
+/* backtest_judge.c: judges a script as sbatch would. It runs in a process with the rights of the script's
+ * owner. files: whether the process may read the owner's files. */
 void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool files,
 			 p4d_backtest_result *result);
 
@@ -152,16 +152,16 @@ void p4d_backtest__judge(const p4d_backtest *b, const p4d_backtest_case *c, bool
 typedef struct p4d_backtest_line {
 	char *text, **word;
 	int words;
-	int script; /* index of the script; equal to the number of words: there is no script, or the line has
-		       lost its quotes */
+	int script; /* index of the script's name; the number of words if there is no script, or if quotes
+		     * were lost */
 	bool wrap;  /* --wrap has the script */
 } p4d_backtest_line;
 /* False: no memory. Freed with p4d_backtest__line_free. */
 bool p4d_backtest__line_read(p4d_backtest_line *line, const p4d_backtest_case *c);
 void p4d_backtest__line_free(p4d_backtest_line *line);
 
-/* backtest_owner.c: judges cases of one user in a process with that user's rights, and reads the outputs
- * of jobs. result: one for each case, then one for each job. */
+/* backtest_owner.c: judges the cases of one user and reads the outputs of that user's jobs, in a process
+ * with that user's rights. result: first one for each case, then one for each job. */
 typedef struct p4d_backtest_work {
 	const char *user;
 	const p4d_backtest_case *cases;
@@ -175,7 +175,8 @@ int p4d_backtest__of_owner(const p4d_backtest *b, const p4d_backtest_work *work,
 /* backtest_output.c: whether the last 64 KiB of a job's output say that GPU memory ran out. */
 bool p4d_backtest__says_out_of_memory(const p4d_backtest_case *c);
 
-/* Says why there is no job to judge: sacct shows none, none with GPUs, or none that has ended. Returns -1. */
+/* Reports why there is no job to judge: sacct shows no jobs, no jobs with GPUs, or no jobs that have
+ * ended. Returns -1. */
 int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err);
 
 /* backtest_run.c: judges all jobs. Errors: IO, NO_MEMORY. */

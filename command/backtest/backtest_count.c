@@ -35,7 +35,7 @@ bool p4d_backtest_is_death(p4d_backtest_end end)
 	return end == P4D_BACKTEST_SAID || end == P4D_BACKTEST_FULL || end == P4D_BACKTEST_EARLY;
 }
 
-/* The memory of a row's GPU that a process can use; 0: unknown. */
+/* The GPU memory that a process can use on the row's GPU; 0: unknown. */
 static uint64_t capacity_of(const p4d_backtest *b, const p4d_backtest_row *row)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(b->site, row->job->partition);

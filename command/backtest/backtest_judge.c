@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges one stored script with the guard that sbatch uses. Options come from the command line and the
- * script. Values that Slurm added (partition, account, QOS) come from the accounting. Nodes and GPUs also
- * come from the accounting if the options differ from it, because quotes were lost or the job was changed.
+ * script. Values that Slurm added (partition, account, QOS) come from the accounting. If the options
+ * differ from the accounting, because quotes were lost or the job was changed, nodes and GPUs also come
+ * from the accounting.
  */
 #include <inttypes.h>
 #include <limits.h>
@@ -58,10 +59,8 @@ static const char *stored_variable(void *context, const char *name)
 	return NULL;
 }
 
-/*
- * Whether a variable may have been set whose value is not stored. Variables with small letters are not stored
- * at all.
- */
+/* Whether a variable may be set although its value is not stored. slurmdbd's variables with small letters
+ * are never stored. */
 static bool may_be_set(const stored_job *s, const char *name)
 {
 	if (!s->c->environment || strpbrk(name, "abcdefghijklmnopqrstuvwxyz"))
@@ -221,7 +220,7 @@ static bool is_judged(const p4d_verdict *v)
 	return v->judged || v->serving.max_model_len || v->colocated.capacity_bytes;
 }
 
-/* Whether a message of the verdict warns the user, and does not only remark on what p4d did. */
+/* Whether a message of the verdict is a warning, not only a note about what p4d did. */
 static bool warns(const p4d_verdict *v)
 {
 	for (unsigned i = 0; i < v->messages; i++)
@@ -316,10 +315,8 @@ static void take_place(const stored_job *s, p4d_backtest_result *r)
 		snprintf(r->place, sizeof(r->place), "%.190s", s->name);
 }
 
-/*
- * Stores the options of a judged training. A model from a file is stored as sizes, because other users cannot
- * read the file.
- */
+/* Stores the options of a judged training. For a model from a file it stores the sizes, because other
+ * users cannot read the file. */
 static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest_result *r)
 {
 	p4d_request request = s->sbatch.request;
@@ -334,7 +331,8 @@ static void take_options(const stored_job *s, const p4d_verdict *v, p4d_backtest
 		r->options[0] = '\0';
 }
 
-/* Whether the job is refused because of its memory, even if only the weights are known. */
+/* Whether p4d refuses the job because of its memory. This includes jobs of which p4d knows only the
+ * weights. */
 static bool is_of_memory(const p4d_verdict *v)
 {
 	return v->would_reject && v->messages &&
@@ -375,10 +373,8 @@ static void take_verdict(const stored_job *s, const p4d_verdict *v, p4d_backtest
 	}
 }
 
-/*
- * Stores the verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or unknown.
- * Where the memory is above a limit by no more than p4d's error, p4d warns and does not refuse.
- */
+/* Stores the verdicts at other limits. strict: the verdict at the lowest limit; NULL: not needed, or
+ * unknown. If memory exceeds a limit by less than p4d's error, p4d would only warn. */
 static void take_limits(const p4d_verdict *v, const p4d_verdict *strict, p4d_backtest_result *r)
 {
 	for (int i = 0; i < P4D_BACKTEST_LIMITS; i++) {

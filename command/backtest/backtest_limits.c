@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes a site from the p4d.conf in use with another limit everywhere. */
+/* Makes a copy of the site in which all limits have another value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static bool is_key(const char *line, const char *key)
 	return !strncmp(line, key, length) && strchr(" \t=", line[length]);
 }
 
-/* Copies p4d.conf without the keys that would contradict that limit. */
+/* Copies p4d.conf without the keys that would override the new limit. */
 static char *with_lowest_limit(const char *conf)
 {
 	p4d_text text = {.grows = true};

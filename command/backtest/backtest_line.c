@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SubmitLine has the words of the command without their quotes: `sbatch --comment=two words job.sh`. So p4d
- * uses it only if the first word that is no option could be the script: it is the job's name (which sbatch
- * takes from the script), or looks like a file name.
+ * SubmitLine has the words of the command line without their quotes: `sbatch --comment=two words job.sh`.
+ * p4d therefore uses the line only if its first operand may be the script. This is so if the operand is
+ * the job's name (which sbatch takes from the script), or looks like a file name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static int count_words(const char *text)
 	return count;
 }
 
-/* Whether the job's name may differ from that of its script. */
+/* Whether the job may have another name than its script. */
 static bool is_named(const p4d_backtest_line *line, int before, const p4d_backtest_case *c)
 {
 	for (int i = 1; i < before; i++)
@@ -32,7 +32,7 @@ static bool is_named(const p4d_backtest_line *line, int before, const p4d_backte
 	       (c->environment && strstr(c->environment, "SBATCH_JOB_NAME="));
 }
 
-/* The command line ends before a wrapped script, whose words are cut. */
+/* Ends the command line before the text of --wrap, whose words are not separated reliably. */
 static void find_wrap(p4d_backtest_line *line)
 {
 	for (int i = 1; i < line->words; i++)

@@ -23,8 +23,8 @@ static const char *const words[] = {
     "CUBLAS_STATUS_ALLOC_FAILED",  "No available memory for the cache blocks", /* the second is vLLM's */
 };
 
-/* slurmstepd's last words in a run after which Slurm starts the job again. The next run may append its output
- * to the same file. */
+/* The last line that slurmstepd prints in a run after which Slurm starts the job again. The next run may
+ * append to the same file. */
 static const char *const ends_of_run[] = {" DUE TO JOB REQUEUE ***", " DUE TO PREEMPTION ***",
 					  " DUE TO NODE FAILURE, "};
 
@@ -53,7 +53,7 @@ static char *read_end(const char *path)
 	return text;
 }
 
-/* Returns the part of an output that the job's last run wrote. sacct's other data also describe this run. */
+/* Returns the part of an output that the job's last run wrote. sacct also describes only the last run. */
 static const char *last_run(const char *output)
 {
 	for (size_t i = 0; i < sizeof(ends_of_run) / sizeof(ends_of_run[0]); i++)
@@ -114,7 +114,8 @@ static bool file_has_words(const p4d_accounting_job *job, const char *pattern)
 	return !text.truncated && has_words(path);
 }
 
-/* Searches the output files that the options name. Before 24.05 Slurm stores nothing else about them. */
+/* Searches the output files that the job's options name. Before 24.05, Slurm stores nothing else about
+ * them. */
 static bool option_has_words(const p4d_backtest_case *c)
 {
 	const p4d_accounting_job *job = c->job;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts name files of their user. So a separate process judges them, which has no more rights than that
- * user: if root runs p4d, with the rights of that user (or of nobody, if the user is gone), otherwise with
- * the caller's own. If a script ends or stops that process, p4d does not judge it; a new process goes on with
- * the next script.
+ * Scripts name files of their user, so a separate process with only the rights of that user judges them.
+ * If root runs p4d, the process takes the rights of that user (or of nobody, if the user does not exist).
+ * Otherwise it keeps the rights of the caller. If a script makes this process end or hang, p4d does not
+ * judge the script, and a new process continues with the next one.
  */
 #include <errno.h>
 #include <grp.h>
@@ -65,7 +65,8 @@ static bool become(const owner *o, const char *name)
 	if ((o->known ? initgroups(name, o->gid) : setgroups(0, NULL)) < 0 ||
 	    setresgid(o->gid, o->gid, o->gid) < 0 || setresuid(o->uid, o->uid, o->uid) < 0)
 		return false;
-	/* nobody may read this process's memory, which contains other users' scripts */
+	/* other processes of this user must not read this process's memory, which has scripts of other
+	 * users */
 	return prctl(PR_SET_DUMPABLE, 0) == 0 && geteuid() == o->uid && getegid() == o->gid && setuid(0) < 0;
 }
 
@@ -84,7 +85,7 @@ static bool send_result(int to, const p4d_backtest_result *result)
 	return true;
 }
 
-/* Sets HF_HOME, in which the job's models are; a job without it gets the process's own value. */
+/* Sets HF_HOME, in which the job's models are. A job without HF_HOME gets the value of this process. */
 static void take_hub(const p4d_backtest_case *c, const char *own)
 {
 	static const char name[] = "HF_HOME=";
@@ -178,10 +179,8 @@ static void settle_flag(bool *flag)
 	*flag = byte != 0;
 }
 
-/*
- * Corrects a result, because it came from a process with a user's rights: texts must end and must not control
- * a terminal, and numbers must be in range.
- */
+/* Checks a result before it is used, because a process with a user's rights sent it: texts must end and
+ * must not control a terminal, and numbers must be in range. */
 static void settle(p4d_backtest_result *r)
 {
 	bool *const flags[] = {&r->by_task, &r->above_limit, &r->said};

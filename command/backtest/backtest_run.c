@@ -77,7 +77,8 @@ static bool take_script(void *context, size_t index, char *text, size_t length)
 	return true;
 }
 
-/* Stores the environment of a job without Slurm's variables, which differ between equal jobs. */
+/* Stores the environment of a job without Slurm's own variables, because those differ even between equal
+ * jobs. */
 static bool take_environment(void *context, size_t index, char *text, size_t length)
 {
 	batch *of = context;
@@ -120,7 +121,8 @@ static void add_text(p4d_digest *digest, const char *text)
 	p4d_digest_add(digest, text, strlen(text) + 1);
 }
 
-/* Makes a key from everything that a verdict depends on. with_task: also from the array task's number. */
+/* Makes a key from everything that the verdict depends on. with_task: this includes the number of the
+ * array task. */
 static void make_key(const p4d_backtest_case *c, bool with_task, char key[P4D_DIGEST_TEXT])
 {
 	const p4d_accounting_job *job = c->job;
@@ -300,7 +302,7 @@ static int by_user(const void *a, const void *b)
 				 *other = ((const p4d_backtest_row *)b)->job;
 	const int order = strcmp(one->user, other->user);
 
-	/* keeps the order of sacct, which is the order of the array */
+	/* keeps sacct's order, in which an array's tasks are sorted */
 	return order ? order : (one > other) - (one < other);
 }
 

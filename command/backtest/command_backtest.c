@@ -14,7 +14,7 @@ static int check_line(const p4d_line *line, p4d_error *err)
 	return p4d_fix(err, "p4d help backtest");
 }
 
-/* The jobs that were asked for: "since now-30days, of user anna, in partition h100". */
+/* The selection of jobs as a text: "since now-30days, of user anna, in partition h100". */
 static const char *asked(const p4d_backtest *b, char *buf, size_t size)
 {
 	const struct {
@@ -54,7 +54,8 @@ int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err)
 	return p4d_fix(err, "--since=DATE with an earlier date");
 }
 
-/* If there are no scripts, reports why: only one of several reasons is a setting of Slurm. */
+/* If there are no scripts, reports the reason. There are several, and only one of them is a setting of
+ * Slurm. */
 static int check_scripts(const p4d_backtest *b, p4d_error *err)
 {
 	const uint64_t batch = b->rows - b->interactive - b->not_started;

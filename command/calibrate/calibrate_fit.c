@@ -32,10 +32,8 @@ static bool is_measured(const p4d_calibrate_row *row)
 	return !row->measured.oom && !row->censored;
 }
 
-/*
- * The one-sided 95 % bound: a new value does not exceed it with at least that probability; needs n >= 19.
- * Sorts the values.
- */
+/* Sorts the values and returns their one-sided 95 % bound, for n >= 19: with at least 95 % probability, a
+ * new value is not above it. */
 static double bound_of(double *value, size_t n)
 {
 	const size_t k = (size_t)ceil(QUANTILE * ((double)n + 1));
@@ -52,8 +50,9 @@ typedef struct members {
 } members;
 
 /*
- * Predictions here include the margin x. Returns bound_of for measurement minus prediction, in GiB. *covered:
- * the share of measured rows whose measurement is at most the prediction. Both are 0 without measured rows.
+ * Returns bound_of for measurement minus prediction, in GiB, if predictions include the margin x.
+ * *covered: the share of measured rows whose measurement is at most the prediction. Both are 0 if no row
+ * is measured.
  */
 static double bound_with(const members *m, extra x, double *covered)
 {
@@ -99,9 +98,9 @@ static double down(double value, double unit)
 	return floor(value / unit + 1e-9) * unit;
 }
 
-enum { PER_GIB = 100, PER_SHARE = 1000 }; /* rounds up or down to the digits of p4d.conf */
+enum { PER_GIB = 100, PER_SHARE = 1000 }; /* rounded to the digits that p4d.conf has */
 
-/* The smallest margin that reaches the bound, with a share of allocated memory as the rows suggest. */
+/* The smallest margin that reaches the bound. Its share of allocated memory is the slope of the rows. */
 static extra covering(const members *m)
 {
 	extra x = {0, slope_of(m)};
@@ -121,7 +120,7 @@ static extra covering(const members *m)
 	return x;
 }
 
-/* The memory that is compared with the limit: for PyTorch's frameworks without fragmentation. */
+/* The memory that p4d compares with the limit. For frameworks on PyTorch, it has no fragmentation. */
 static double needed(const p4d_calibrate_row *row, extra x)
 {
 	return row->fragments_freely ? row->device - row->fragmentation + x.reserve
@@ -162,7 +161,7 @@ static const p4d_calibrate_row *hold(const members *m, extra *x)
 	return held;
 }
 
-/* Raises a margin so that every job near the limit that ran out of memory would have got a warning. */
+/* Raises a margin until p4d would have warned about each job near the limit that ran out of memory. */
 static void reach_deaths(const members *m, extra *x)
 {
 	for (size_t i = 0; i < m->count; i++) {

@@ -10,10 +10,8 @@
 #include "request/framework.h"
 #include "validate/predicted_run.h"
 
-/*
- * From this share of a GPU on, the allocator keeps all memory that it can get, so a measurement is only an
- * upper bound of what the job needs.
- */
+/* From this share of a GPU on, the allocator keeps all memory that it gets. A measurement is then only an
+ * upper bound. */
 static const double CENSORED = 0.90;
 
 /* Opens the site's GPUs without its margins, so that predictions are p4d's own. */
@@ -68,7 +66,8 @@ static int find_group(p4d_calibrate *all, const p4d_layout *layout, const p4d_gp
 	return 0;
 }
 
-/* Largest share of a GPU's usable memory that a measurement can be. More than all of it is no measurement. */
+/* The largest measurement as a share of the GPU's usable memory. A larger value is an error of the
+ * measurement. */
 static const double MOST = 1.1;
 
 static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *err)
@@ -94,7 +93,7 @@ static int add_row(p4d_calibrate *all, const p4d_measured *measured, p4d_error *
 		return p4d_fail(err, P4D_E_VALUE,
 				"measured_gib=%.6g is more than the %.1f GiB of %s: are these MiB or bytes?",
 				measured->allocated_gib, row.capacity, gpu->name);
-	/* asks independently of the limit */
+	/* 1e9: asks without regard to the limit */
 	row.fragments_freely = p4d_memory_unsure(&layout, &e, 1e9) != NULL;
 	row.residual = measured->oom ? 0 : measured->allocated_gib - p4d_predicted_run_gib(measured, &e.peak);
 	row.censored = !measured->oom && measured->allocated_gib >= CENSORED * row.capacity;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writes rows that a site can send to others: shapes instead of models' names, months instead of days, no
- * users and no jobs. Groups with fewer than five users are left out.
- */
+/* Writes the rows in a form that a site can publish: models as shapes, months instead of days, and no
+ * users and jobs. It omits groups with fewer than five users. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@
 
 enum { LEAST_USERS = 5, MONTH = 7 };
 
-/* Whether that many users have rows in a group. A row without a user counts for nobody. */
+/* Whether a group has rows of enough different users. Rows without a user do not count. */
 static bool has_users(const p4d_calibrate *all, size_t group)
 {
 	const char *user[LEAST_USERS];
@@ -38,7 +36,7 @@ static const char *release(const char *text)
 	return text[strspn(text, "0123456789.")] ? "" : text;
 }
 
-/* Writes one row. False: it cannot be written without names. */
+/* Writes one row. Returns false if the row would contain a name. */
 static bool add_row(p4d_text *text, const p4d_calibrate *all, const p4d_calibrate_row *row, unsigned number)
 {
 	const p4d_measured *m = &row->measured;

@@ -71,7 +71,7 @@ static void add_cells(p4d_table *t, const p4d_calibrate_group *g)
 	p4d_table_cell(t, P4D_PLAIN, "%u", fit->measured);
 	p4d_table_cell(t, P4D_PLAIN, "%u", fit->censored);
 	p4d_table_cell(t, P4D_PLAIN, "%u", fit->deaths);
-	/* of no measurement there is no bound */
+	/* without measurements there is no bound */
 	p4d_table_cell(t, P4D_PLAIN, fit->measured ? "%+.2f" : "-", fit->bound_own);
 	p4d_table_cell(t, P4D_PLAIN, fit->measured ? "%+.2f" : "-", fit->bound_in_force);
 	if (!fit->enough) {

@@ -195,7 +195,7 @@ static int encode(p4d_chat *chat, size_t from, size_t to, p4d_error *err)
 	return itself ? p4d_tokenizer_encode(chat->tokenizer, text, length, take, chat, err) : 0;
 }
 
-/* How many tokens of `part` equal those of the whole text, starting at number `first`. */
+/* Counts the tokens of `part` that equal those of the whole text from token `first` on. */
 static size_t count_same(const p4d_chat *chat, size_t first)
 {
 	size_t same = 0;
@@ -207,9 +207,9 @@ static size_t count_same(const p4d_chat *chat, size_t first)
 }
 
 /*
- * Compares the tokens of the text's first `length` bytes with those of the whole text. *alike: number of
- * equal tokens at the beginning. *cut: the last cut before that, at which the next comparison starts; 0 at
- * first.
+ * Compares the tokens of the first `length` bytes of the text with those of the whole text. *alike: number
+ * of equal tokens at the beginning. *cut: the last cut before byte `length`, where the comparison starts;
+ * 0 in the first call.
  */
 static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike, p4d_error *err)
 {
@@ -222,8 +222,9 @@ static int count_alike(p4d_chat *chat, size_t length, size_t *cut, size_t *alike
 }
 
 /*
- * Numbers the tokens at the cuts. If the parts between cuts have other tokens than the whole text, which
- * happens with no known tokenizer, it removes all cuts but the first, and encoding takes quadratic time.
+ * Finds the index of the first token after each cut. The parts between cuts may have other tokens than the
+ * whole text, which happens with no known tokenizer. Then all cuts except the first are removed, and
+ * encoding takes quadratic time.
  */
 static int number_cuts(p4d_chat *chat, p4d_error *err)
 {
@@ -274,7 +275,7 @@ static bool read_piece(p4d_chat *chat, int32_t token)
 	return true;
 }
 
-/* Number of bytes of a token that match the text at a position; 0: they differ. */
+/* Number of bytes of the token's text, if the conversation has this text at the position; otherwise 0. */
 static size_t bytes_at(p4d_chat *chat, int32_t token, size_t at)
 {
 	const p4d_chat_piece *piece = &chat->piece[token];
@@ -287,10 +288,8 @@ static size_t bytes_at(p4d_chat *chat, int32_t token, size_t at)
 		   : 0;
 }
 
-/*
- * Whether the tokens spell the text byte by byte, as in tokenizers without a normalizer. Then the position of
- * each token is known.
- */
+/* Whether the texts of the tokens are the conversation's text, byte by byte, as with tokenizers without a
+ * normalizer. The position of each token is then known. */
 static bool is_spelled(p4d_chat *chat)
 {
 	size_t at = 0, bytes = 1;
@@ -304,7 +303,7 @@ static bool is_spelled(p4d_chat *chat)
 	return chat->piece && at == chat->length;
 }
 
-/* Passes tokens on, whose positions are known because they spell the text. */
+/* Passes tokens to the sink if is_spelled is true, so that their positions are known. */
 static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t at = 0, sent = 0, answer = 0;
@@ -324,10 +323,8 @@ static int send_spelled(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_e
 	return sink(context, chat->tokens + sent, chat->count - sent, before, err);
 }
 
-/*
- * Passes tokens on, if positions are unknown: encodes the text up to the end of each answer to count its
- * tokens.
- */
+/* Passes tokens to the sink if their positions are unknown. It encodes the text up to the end of each
+ * answer to count the tokens. */
 static int send_compared(p4d_chat *chat, p4d_chat_sink sink, void *context, p4d_error *err)
 {
 	size_t done = 0, cut = 0, from, to;

@@ -8,7 +8,7 @@
 
 /*
  * Conversations as tokens: [{"role": "system"|"user"|"assistant", "content": TEXT}, ...] in the form of a
- * chat template. The template is one that p4d knows by name, or one in Jinja. p4d knows which tokens are
+ * chat template. The template is one that p4d knows by name, or one in Jinja. p4d decides which tokens are
  * trained on:
  *
  * - with a template that p4d knows: the content of the assistant's messages and the end of its turns;
@@ -16,9 +16,9 @@
  * part by which a conversation with the assistant's message is longer than one that asks for it
  *   (add_generation_prompt). Both must be prefixes of the whole conversation.
  *
- * A token that lies partly in an answer is trained on. Some templates write an answer otherwise once another
- * message follows (Qwen3 leaves out its thoughts). Such a conversation has to be given once for each answer,
- * up to it, with `last`.
+ * A token that lies only partly in an answer is also trained on. Some templates change an answer if
+ * another message follows: Qwen3 then omits its thoughts. The caller must pass such a conversation once
+ * for each answer, cut off after this answer, with `last`.
  */
 typedef struct p4d_chat {
 	const struct p4d_chat_template *template; /* NULL unless it is a template that p4d knows */
@@ -29,7 +29,7 @@ typedef struct p4d_chat {
 	size_t names, names_room;
 	char *text; /* text of a conversation */
 	size_t length, room;
-	int32_t *tokens; /* tokens of the whole text, and tokens of its beginning, which are compared */
+	int32_t *tokens; /* tokens: of the whole text. part: of the beginning of the text, to compare. */
 	size_t count, tokens_room;
 	int32_t *part;
 	size_t part_count, part_room;
@@ -52,17 +52,17 @@ typedef int (*p4d_chat_sink)(void *context, const int32_t *tokens, size_t count,
 			     p4d_error *err);
 
 /*
- * template: a name that p4d knows, or what chat_source.h describes. date: the date that a template shows as
- * today's, YYYY-MM-DD; NULL: a template that asks for the date fails. The tokenizer is borrowed, and its name
- * is that of p4d_tokenizer_open. The tokenizer `bytes`, which has no names, spells special tokens out.
- * Errors: VALUE (no such template, one that is wrong or not supported, or the tokenizer lacks its tokens),
- * JSON, IO, NO_MEMORY.
+ * template: a name that p4d knows, or what chat_source.h describes. date: the date that a template shows
+ * as today's, YYYY-MM-DD; NULL: a template that asks for the date fails. The tokenizer is borrowed;
+ * tokenizer_name is the name given to p4d_tokenizer_open. The tokenizer `bytes` has no special tokens, so
+ * they are spelled out as text. Errors: VALUE (no such template, one that is wrong or not supported, or
+ * the tokenizer lacks its tokens), JSON, IO, NO_MEMORY.
  */
 int p4d_chat__open(p4d_chat *chat, const char *template, const char *date, const p4d_tokenizer *tokenizer,
 		   const char *tokenizer_name, p4d_error *err);
 void p4d_chat__close(p4d_chat *chat);
 
-/* The template that was opened: its name, or the path of its file. */
+/* The name of the template in use, or the path of its file. */
 const char *p4d_chat__taken(const p4d_chat *chat);
 
 /* A message's role; "": it has none, or there is no such message. */

@@ -9,14 +9,15 @@ typedef struct p4d_chat_answer {
 } p4d_chat_answer;
 
 /*
- * A place where a special token of the template begins. Tokenizers split texts there first, so later tokens
- * do not depend on the text before it. token: index of the first token after it, counted in the whole text.
+ * A position at which a special token of the template begins. Tokenizers split texts there first, so the
+ * tokens after it do not depend on the text before it. token: index of the first token after the position,
+ * counted in the whole text.
  */
 typedef struct p4d_chat_cut {
 	size_t at, token;
 } p4d_chat_cut;
 
-/* A special token in the template's text. begins: a part of the text begins with it. */
+/* A special token that the template may write. begins: some part of the text begins with it. */
 typedef struct p4d_chat_name {
 	char *text;
 	size_t length;
@@ -29,12 +30,12 @@ int p4d_chat__no_memory(p4d_error *err);
 int p4d_chat__put(p4d_chat *chat, const char *text, size_t length, p4d_error *err);
 int p4d_chat__add_cut(p4d_chat *chat, size_t at, p4d_error *err);
 int p4d_chat__add_answer(p4d_chat *chat, size_t from,
-			 p4d_error *err); /* the caller sets the answer's end later */
+			 p4d_error *err); /* the caller sets the end of the answer later */
 int p4d_chat__add_name(p4d_chat *chat, const char *text, size_t length, bool begins, p4d_error *err);
 /* The special token with which a text begins; if there are several, the longest; NULL: none. */
 const p4d_chat_name *p4d_chat__name_at(const p4d_chat *chat, const char *text, size_t length);
 
-/* Templates that p4d knows. find: NULL if there is none of that name. */
+/* Templates that p4d knows by name. find: NULL if p4d knows no such template. */
 const struct p4d_chat_template *p4d_chat__find_fixed(const char *name);
 const char *p4d_chat__fixed_name(const struct p4d_chat_template *template);
 /* The names of all templates, separated by commas; the caller frees the text. NULL: no memory. */

@@ -13,16 +13,16 @@
 #include "template/template.h"
 
 /*
- * STEPS: maximum steps for all renderings of a conversation. SHORT: maximum messages of a conversation that
- * is always rendered from its first message on. PART: messages after which a part of a longer conversation
- * ends.
+ * STEPS: the most steps for all renderings of a conversation. SHORT: a conversation of at most this many
+ * messages is always rendered as a whole. PART: number of messages after which a part of a longer
+ * conversation ends.
  */
 enum { STEPS = P4D_TEMPLATE_STEPS, SHORT = 32, PART = 8 };
 
 /*
- * A part of a long conversation: messages 0 .. head-1, and those from `from` on. Without parts, the time to
- * find all answers would grow with the square of the conversation's length, because each answer needs two
- * renderings of all messages before it. from 0: the part is the whole conversation.
+ * A part of a long conversation: messages 0 .. head-1, and those from `from` on. Each answer needs two
+ * renderings of all messages before it. Without parts, the time would therefore grow with the square of
+ * the conversation's length. from 0: the part is the whole conversation.
  *
  * text: what the template writes for the part up to the end of an answer, which is byte `at` of the whole
  * conversation. From there on, both texts must be the same.
@@ -125,7 +125,7 @@ const char *p4d_chat__jinja_place(const jinja *j)
 	return j->source.place;
 }
 
-/* What the model thought before its answer; messages have this text under one of several names. */
+/* The text that the model thought before its answer. Messages have it under one of several names. */
 static struct json_object *reasoning(struct json_object *message)
 {
 	static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -144,10 +144,8 @@ static int set(struct json_object *object, const char *key, struct json_object *
 	return json_object_object_add(object, key, json_object_get(value));
 }
 
-/*
- * Adds a message as transformers passes it to templates: without null members, and with the text that the
- * model thought under two names.
- */
+/* Adds a message in the form in which transformers passes it to templates: without null members, and with
+ * the thoughts under two names. */
 static int add_message(struct json_object *list, struct json_object *message)
 {
 	struct json_object *made = json_object_new_object(), *thought = reasoning(message);
@@ -251,8 +249,9 @@ static bool begins(const char *text, size_t length, const char *with, size_t wit
 }
 
 /*
- * Renders the first messages of a conversation. asks: with a prompt for an answer. Returns its length, or -1;
- * *same: whether the whole text begins with it.
+ * Renders the first messages of a conversation. asks: with a prompt for an answer at the end. *same:
+ * whether the whole text begins with the result. *length: the length of the result; 0 if it is not the
+ * same.
  */
 static int render_part(p4d_chat *chat, size_t messages, bool asks, size_t *length, bool *same, p4d_error *err)
 {
@@ -277,10 +276,8 @@ static int refuse(const jinja *j, size_t message, size_t messages, const char *w
 			    "{%% endgeneration %%} around answers");
 }
 
-/*
- * Finds an answer: the part by which the conversation up to the answer is longer than the one that asks for
- * it. Returns 1, or 0 and *why it is unknown.
- */
+/* Finds an answer: the text by which the conversation up to the answer is longer than the conversation
+ * that asks for it. Returns 1, or 0 with the reason in *why. */
 static int find_bounds(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *found, const char **why,
 		       p4d_error *err)
 {
@@ -305,8 +302,9 @@ static void take_whole(jinja *j)
 }
 
 /*
- * The message from which on a part may begin that has the last answer: it follows an answer and has the role
- * of the message after the first answer, so that templates see a usual order of roles. 0: there is none.
+ * The message with which a part that has the last answer may begin. It follows an answer, and has the role
+ * of the message after the first answer, so that templates see a usual order of roles. 0: there is no such
+ * message.
  */
 static size_t part_begin(const jinja *j)
 {
@@ -340,7 +338,8 @@ static int begin_part(p4d_chat *chat, p4d_error *err)
 	return 0;
 }
 
-/* find_bounds in a part of a long conversation. 0: the answer is not found in a part. */
+/* Finds an answer in a part of a long conversation, as find_bounds does. Returns 0 if it is not found
+ * there. */
 static int find_in_part(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *found)
 {
 	jinja *j = chat->jinja;
@@ -404,7 +403,7 @@ static int take_spans(p4d_chat *chat, const p4d_template_text *text, p4d_error *
 	return 0;
 }
 
-/* Adds a cut at each special token. Wrong cuts do no harm: tokens are then found without cuts. */
+/* Adds a cut at each special token. A wrong cut does no harm: number_cuts then removes the cuts. */
 static int add_cuts(p4d_chat *chat, p4d_error *err)
 {
 	const jinja *j = chat->jinja;

@@ -333,7 +333,7 @@ static int add_turn(void *context, const int32_t *tokens, size_t count, bool tra
 	return add(d, tokens, count, err);
 }
 
-/* Adds a conversation up to an answer as a document. */
+/* Adds a document: a conversation that is cut off after an answer. */
 static int add_part(data *d, const p4d_conversation *whole, size_t count, p4d_error *err)
 {
 	struct json_object *part = json_object_new_array();
@@ -347,10 +347,8 @@ static int add_part(data *d, const p4d_conversation *whole, size_t count, p4d_er
 	return rc < 0 ? -1 : p4d_tokens_writer_end(&d->writer, err);
 }
 
-/*
- * Adds a document for each answer, the longest first. So if any message is wrong, this is found before
- * anything is written.
- */
+/* Adds a document for each answer, starting with the longest. A wrong message is therefore found before
+ * anything is written. */
 static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
 {
 	const size_t count = json_object_array_length(whole->messages);
@@ -367,7 +365,7 @@ static int add_answers(data *d, const p4d_conversation *whole, p4d_error *err)
 		   : add_part(d, whole, count, err); /* if there was no answer, add_part says what is wrong */
 }
 
-/* Ends the document of one answer of a pair. Each line adds two such documents, or none. */
+/* Ends the document of one answer. A line adds the documents of both answers or none. */
 static int end_answer(void *context, p4d_error *err)
 {
 	data *d = context;
@@ -421,9 +419,8 @@ static int add_place(const data *d, p4d_error *err)
 	return p4d_fix(err, "%s", inner.fix);
 }
 
-/*
- * If the first BAD_AT_ONCE lines are wrong, the command ends: the file is probably of another kind.
- */
+/* If all of the first BAD_AT_ONCE lines are wrong, the command fails, because the file is probably of
+ * another kind. */
 enum { BAD_AT_ONCE = 1000 };
 
 static uint64_t most_bad(const data *d)
@@ -431,7 +428,7 @@ static uint64_t most_bad(const data *d)
 	return d->most_bad == UINT64_MAX ? d->lines / 100 : d->most_bad;
 }
 
-/* Whether a wrong line may be left out: nothing of it was written, and not too many were wrong. */
+/* Whether a wrong line may be left out: no token of it was written, and not too many lines were wrong. */
 static bool may_leave_out(data *d, const p4d_error *err)
 {
 	const bool of_line =

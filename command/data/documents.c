@@ -13,10 +13,8 @@
 
 enum { LONGEST = 1 << 30, STEP = 1 << 20, LEVELS = 32 };
 
-/*
- * Fails for a damaged compressed file, or for one with other bytes after the compressed ones. To ignore such
- * bytes could lose data, and to read them could add garbage to the data.
- */
+/* Fails for a compressed file that is damaged or followed by other bytes. Ignoring such bytes could lose
+ * data, and reading them could add garbage. */
 static int cannot_expand(const p4d_documents *documents, p4d_error *err)
 {
 	const p4d_unpack_fault *fault = &documents->fault;
@@ -61,7 +59,7 @@ int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *e
 		errno = EISDIR;
 		return cannot_read(documents, err);
 	}
-	/* standard input cannot be read again, so p4d does not look for a compressed file's first bytes */
+	/* standard input cannot be rewound after reading its first bytes */
 	return documents->in == stdin
 		   ? 0
 		   : p4d_unpack__open(&documents->in, documents->name, &documents->fault, err);
@@ -137,7 +135,7 @@ static int read_line(p4d_documents *documents, p4d_document_text *document, p4d_
 	do {
 		errno = 0;
 		length = getline(&documents->buffer, &documents->size, documents->in);
-		/* a text before a read error is not a whole line */
+		/* the text before a read error may be a part of a line only */
 		if (length < 0 || ferror(documents->in)) {
 			if (errno == ENOMEM)
 				return no_memory(documents, err);

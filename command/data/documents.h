@@ -21,7 +21,8 @@ typedef enum p4d_document_form {
 
 typedef struct p4d_documents {
 	p4d_document_form form;
-	const char *field; /* member of JSON lines; NULL: see conversation.h */
+	const char *field; /* member of a JSON line that has the document; NULL: as described in
+			    * conversation.h */
 	bool tokens;       /* the field is a list of tokens instead of a text */
 
 	const char *name; /* name of the open file */
@@ -32,8 +33,8 @@ typedef struct p4d_documents {
 	uint64_t read_bytes; /* bytes read of all files so far */
 	char *buffer;
 	size_t size;
-	struct json_object *object, *messages; /* JSON object of the current line; and its messages, if p4d
-						  made them from other members */
+	struct json_object *object, *messages; /* object: JSON object of the current line. messages: its
+						* messages, if p4d made them from other members. */
 	struct json_tokener *tokener;
 	int32_t *ids;
 	size_t room;
@@ -47,8 +48,8 @@ typedef struct p4d_document_text {
 	struct json_object *messages;
 } p4d_document_text;
 
-/* path "-": standard input. A file compressed by gzip or zstd is expanded. A byte order mark is left out.
- * All members except form, field and tokens must be zero. Errors: IO. */
+/* path "-" is standard input. Expands a file that gzip or zstd compressed. Skips a byte order mark. All
+ * members except form, field and tokens must be zero. Errors: IO. */
 int p4d_documents__open(p4d_documents *documents, const char *path, p4d_error *err);
 /*
  * Returns 1 and *document; 0 at the end; -1 with IO, JSON (`file:line: what`), NO_MEMORY. Skips empty lines.

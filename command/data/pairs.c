@@ -52,7 +52,7 @@ static int put_messages(const p4d_pair_sink *to, const p4d_documents *documents,
 	return rc;
 }
 
-/* What is wrong with a pair; NULL: nothing. Without a prompt, both answers are whole conversations. */
+/* The reason if a pair is wrong; NULL: it is not. Without a prompt, both answers are whole conversations. */
 static const char *what_is_wrong(struct json_object *prompt, struct json_object *const answer[2], bool texts)
 {
 	for (int i = 0; i < 2; i++)

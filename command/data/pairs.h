@@ -15,9 +15,9 @@ typedef struct p4d_pair_sink {
 } p4d_pair_sink;
 
 /*
- * Encodes the pair in documents->object: {"prompt": ..., "chosen": ..., "rejected": ...}. Passes on the
- * prompt with the chosen answer, then the prompt with the rejected one. If the members are texts, the prompt
- * is not trained on. If members are wrong, nothing is passed on. Errors: JSON (what is wrong, with the line),
- * those of tokenizer, chat and sink.
+ * Encodes the pair in documents->object: {"prompt": ..., "chosen": ..., "rejected": ...}. Passes the
+ * prompt with the chosen answer to `add`, and then the prompt with the rejected answer. If the members are
+ * texts, the prompt is not trained on. If a member is wrong, it passes nothing. Errors: JSON with the line
+ * and the reason, those of tokenizer, chat and sink.
  */
 int p4d_pairs__encode(const p4d_pair_sink *to, const p4d_documents *documents, p4d_error *err);

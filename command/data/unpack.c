@@ -57,8 +57,8 @@ static bool is_padded(const packed_file *file, uint64_t from)
 	return got == 0;
 }
 
-/* Called where the file cannot be expanded further. Returns 0 if only zeros follow, as padding; otherwise -1
- * with *fault. */
+/* Called if the file cannot be expanded further. Returns 0 if only zeros follow, which are padding.
+ * Otherwise fills *fault and returns -1. */
 static ssize_t stop(packed_file *file)
 {
 	const bool follows = file->part && file->silent;

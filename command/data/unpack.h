@@ -9,7 +9,7 @@
 
 /* Reads files that gzip or zstd compressed, as streams of their contents. */
 
-/* A buffer of bytes, of which those before `place` are done. */
+/* A buffer of bytes. The bytes before `place` have been used. */
 typedef struct p4d_unpack_bytes {
 	void *at;
 	size_t size, place;
@@ -17,7 +17,7 @@ typedef struct p4d_unpack_bytes {
 
 typedef enum p4d_unpack_state {
 	P4D_UNPACK_MORE,
-	P4D_UNPACK_WHOLE, /* one complete compressed part has ended; another may follow */
+	P4D_UNPACK_WHOLE, /* one compressed part is complete; another one may follow */
 	P4D_UNPACK_DAMAGED
 } p4d_unpack_state;
 
@@ -34,19 +34,20 @@ typedef struct p4d_unpacker {
 
 extern const p4d_unpacker p4d_unpack__gzip, p4d_unpack__zstd;
 
-/* Why reading the stream failed with EBADMSG. */
+/* Why reading failed with EBADMSG. */
 typedef struct p4d_unpack_fault {
 	const p4d_unpacker *of; /* the program whose file it was; NULL: reading did not fail this way */
 	uint64_t at;            /* offset in the compressed file, in bytes */
-	bool follows; /* the bytes there were not compressed by this program, and all parts before them are
-			 complete */
+	bool follows; /* the bytes at `at` were not compressed by this program; all parts before them are
+		       * complete */
 } p4d_unpack_fault;
 
 /*
- * If *in begins like a compressed file, replaces *in by a stream of the file's contents, which the caller
- * closes, and closes the old *in. Does nothing to other files. name: the file's name in messages. Several
- * compressed parts in a row are one text. Zeros after them are padding. Reading fails with EBADMSG where the
- * file is damaged or cut off, or where other bytes follow. Then *fault says why; it must live as long as the
- * stream. Errors: IO (not possible with this p4d or on this machine, no memory); *in is then NULL.
+ * If *in begins like a compressed file, closes *in and replaces it by a stream of the file's expanded
+ * content, which the caller closes. Does not change other files. name: the file's name in messages.
+ * Several compressed parts in a row are one content, and zeros after them are padding. If the file is
+ * damaged or cut off, or if other bytes follow, reading fails with EBADMSG and *fault has the reason.
+ * *fault must live as long as the stream. Errors: IO (this p4d or this machine cannot expand the file, or
+ * no memory); *in is then NULL.
  */
 int p4d_unpack__open(FILE **in, const char *name, p4d_unpack_fault *fault, p4d_error *err);

@@ -6,10 +6,8 @@
 
 #include "data/unpack.h"
 
-/*
- * A part of libzstd's stable interface (version 1.3 and later), which p4d opens only for a file of zstd. Its
- * buffers have the members of p4d_unpack_bytes.
- */
+/* Functions of libzstd's stable interface (version 1.3 and later). p4d opens the library only for a file
+ * of zstd. The library's buffers have the same members as p4d_unpack_bytes. */
 typedef struct zstd {
 	void *(*create)(void);
 	size_t (*release)(void *stream);

@@ -32,8 +32,9 @@ void p4d_query_free(p4d_query *query);
 /* Adds a word to the command line: "--gpu=h100", "--p4d-tp=8", the name of a model. */
 int p4d_query_word(p4d_query *query, const char *word);
 /*
- * check: adds the text of the job script at this place of the command line. Words that follow are its
- * arguments. name: the script's name in messages. Without this call the command line names a file.
+ * check: adds the text of the job script at this position of the command line. Words added afterwards are
+ * the script's arguments. name: the script's name in messages. Without this call, the command line names a
+ * file.
  */
 int p4d_query_script(p4d_query *query, const char *name, const char *text, size_t length);
 /* check: the directory that the job is submitted from. Default: the current one. */
@@ -52,13 +53,12 @@ int p4d_query_quick(p4d_query *query);
 p4d_reply *p4d_query_run(const p4d_query *query);
 void p4d_reply_free(p4d_reply *reply);
 
-/*
- * The results of the functions below live as long as the reply.
- */
+/* The results of the following functions live as long as the reply. */
 
 /* The exit status of the command: 0, or the number of the P4D code because of which the job is refused. */
 int p4d_reply_code(const p4d_reply *reply);
-/* "pass", "warn", "reject"; "error": the query has no answer. NULL: nothing was judged (plan; no GPU). */
+/* "pass", "warn" or "reject"; "error": the query has no answer. NULL: there is no verdict, as for plan, or
+ * without a GPU. */
 const char *p4d_reply_verdict(const p4d_reply *reply);
 
 /* Number of messages, including those of a job's components and of the jobs that a script submits. */

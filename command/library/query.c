@@ -26,8 +26,7 @@ struct p4d_query {
 
 enum { MOST_WORDS = 1 << 16, JOB = P4D_TAKES_JOB | P4D_TAKES_CONF | P4D_TAKES_JSON };
 
-/* Held while a query is answered, because getopt and the cluster that was queried last belong to the
- * process. */
+/* Held while a query is answered. getopt's state and the cached cluster belong to the whole process. */
 static pthread_mutex_t answering = PTHREAD_MUTEX_INITIALIZER;
 
 const char *p4d_version(void)
@@ -82,7 +81,7 @@ int p4d_query_script(p4d_query *query, const char *name, const char *text, size_
 {
 	const bool hides =
 	    name && (!*name || *name == '-' ||
-		     *name == ':'); /* such a name would change the meaning of the command line */
+		     *name == ':'); /* such a name would be an option or a separator in the command line */
 	char *word = NULL, *copy = query && name && text && length < SIZE_MAX ? malloc(length + 1) : NULL;
 
 	const bool added =

@@ -31,7 +31,7 @@ const p4d_line_option p4d_line_own[] = {
 bool p4d_line__takes(const p4d_subcommand *command, int option)
 {
 	switch (option) {
-	case P4D_OVERRIDE: /* these options concern job submission */
+	case P4D_OVERRIDE: /* options for the submission of a job */
 	case P4D_FIX:
 	case P4D_VERBOSE:
 		return false;
@@ -246,8 +246,8 @@ static int other_word(const p4d_subcommand *command, int argc, char *argv[], p4d
 	if ((command->takes & P4D_TAKES_JOB) && word[0] == '-') {
 		const char *equals = strchr(word, '='), *name = word + 1 + (word[1] == '-');
 		if (word[1] != '-' ||
-		    strcspn(name, "=") >
-			1) /* an abbreviation such as --m may be any option that begins with it */
+		    strcspn(name, "=") > 1) /* does not apply to abbreviations such as --m, which may stand
+					     * for any option that begins so */
 			p4d_line_synonym(name, equals ? equals + 1 : value, err);
 	}
 	if (!err->fix[0])

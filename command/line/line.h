@@ -25,7 +25,8 @@ typedef struct p4d_line {
 	bool json, csv, env, help, all, quiet, verbose, finds;
 	bool read_output;   /* --read-output */
 	bool quick;         /* libp4d asks for a quick answer: reads no file, and searches no layouts */
-	p4d_option largest; /* the option given as "auto": --micro-batch or --seq-len; P4D_OPTIONS: none */
+	p4d_option largest; /* the option that has the value "auto" (--micro-batch or --seq-len);
+			     * P4D_OPTIONS: none */
 	uint32_t top;       /* --top */
 	uint64_t mem_bytes; /* --mem, per node; 0: unset */
 	uint64_t gpus;      /* --gpus, of the whole job; 0: unset */
@@ -50,13 +51,13 @@ enum {
 	P4D_TAKES_JSON = 8,
 	P4D_TAKES_SVG = 16,
 	P4D_TAKES_TRACE = 128,
-	P4D_TAKES_POLICY = 32,    /* options that decide a job's policy */
+	P4D_TAKES_POLICY = 32,    /* options that decide which policy applies to the job */
 	P4D_TAKES_PLACES = 64,    /* --partitions, --tokens */
 	P4D_TAKES_HELP = 512,     /* --all */
 	P4D_TAKES_HISTORY = 1024, /* options that select ended jobs, and --read-output */
 	P4D_TAKES_PAGE = 2048,    /* --html */
-	P4D_TAKES_ANY = 0,        /* every command takes these */
-	P4D_TAKES_LENGTH = 256,   /* --quiet and --verbose; and "auto" as a size */
+	P4D_TAKES_ANY = 0,        /* options that every command takes */
+	P4D_TAKES_LENGTH = 256,   /* --quiet and --verbose, and the value "auto" for a size */
 };
 
 /* An option of own_options.def. */
@@ -71,8 +72,7 @@ extern const p4d_line_option p4d_line_own[]; /* all options of own_options.def; 
 /* line.c: reads argv[1..] of a subcommand. Errors: USAGE, VALUE. */
 int p4d_line_parse(p4d_line *line, const p4d_subcommand *command, int argc, char *argv[], p4d_error *err);
 
-/* help.c: prints the options of a command. all: of the options that describe jobs, not only the usual
- * ones. */
+/* help.c: prints the options of a command. all: also the less usual options that describe jobs. */
 void p4d_line_help(const p4d_subcommand *command, bool all);
 /* Prints the options under one heading ("memory"). False: there is no such heading. */
 bool p4d_line_help_heading(const char *word, const p4d_subcommand *command);
@@ -88,8 +88,8 @@ bool p4d_line_synonym(const char *word, const char *value, p4d_error *err);
 
 /*
  * site_open.c: opens the configuration: --conf; else the p4d.conf that p4d_site_find finds for $SLURM_CONF
- * (default: /etc/slurm/slurm.conf); else the built-in defaults, with mode enforce, because the caller wants
- * an answer. path receives the file's path; "" for the defaults.
+ * (default: /etc/slurm/slurm.conf); else the built-in defaults. Their mode is enforce, because the caller
+ * wants to know whether the job fits. path receives the file's path; "" for the defaults.
  */
 int p4d_line_find_conf(const char *option, char *path, size_t size, p4d_error *err);
 p4d_site *p4d_line_open_site(const char *option, p4d_error *err);
@@ -107,7 +107,7 @@ const char *p4d_line_data_directory(void);
  * is none. */
 const p4d_cluster *p4d_live_cluster(void *unused);
 void p4d_live_cluster_free(void);
-/* Whether a command of Slurm did not answer within ten seconds, so verdicts do not use its data. */
+/* Whether a command of Slurm did not answer within ten seconds. Verdicts then ignore the cluster. */
 bool p4d_live_cluster_is_late(void);
 /* The release of Slurm on the live cluster: 2511 for 25.11; 0: unknown. */
 unsigned p4d_live_cluster_release(void);
@@ -130,19 +130,17 @@ typedef struct p4d_subject {
 	uint64_t nodes, gpus_per_node;
 	p4d_capacity capacity;
 	p4d_policy policy;
-	uint64_t mem_bytes; /* host memory per node; 0 unknown */
+	uint64_t mem_bytes; /* host memory per node in bytes; 0: unknown */
 	p4d_option largest; /* as in p4d_line */
 	bool quick;         /* as in p4d_line */
 	unsigned messages;
-	unsigned assumptions; /* number of messages to print first: about the GPU that p4d assumes, or values
-				 that p4d leaves out */
+	unsigned assumptions; /* number of messages that are printed first: about the assumed GPU, or about
+			       * values that p4d left out */
 	p4d_message message[P4D_MESSAGES];
 } p4d_subject;
 
-/*
- * subject.c. search: the parallel sizes may be chosen by a search. Without a number of GPUs or nodes, a
- * search gets a whole node; other commands get tp*cp*pp GPUs.
- */
+/* subject.c: opens a subject. search: a search may choose the parallel sizes. If the user gives neither
+ * GPUs nodes, a search gets one whole node, and other commands get tp*cp*pp GPUs. */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);
 /* The number of GPUs in a node of this kind, for advice on larger jobs. */

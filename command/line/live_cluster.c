@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The live cluster, queried through `sinfo` and `scontrol` instead of Slurm's library: the command works with
- * every version of Slurm, and without any. Any failure here means that there is no cluster, which is not an
- * error.
+ * The live cluster, queried through `sinfo` and `scontrol` instead of Slurm's library. The command
+ * therefore works with every version of Slurm, and without Slurm. If a query fails, p4d assumes that there
+ * is no cluster, which is not an error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static char *read_all(int from)
 /* Runs a command and returns its standard output; NULL if it cannot be run, fails or takes too long. */
 static char *output_of(const char *const *words)
 {
-	int from, status = 0; /* the status stays 0 if SIGCHLD is ignored, because then it is unknown */
+	int from, status = 0; /* stays 0 if SIGCHLD is ignored, because waitpid then returns no status */
 	pid_t child = start(words, &from);
 
 	if (child < 0)

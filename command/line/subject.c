@@ -79,7 +79,7 @@ int p4d_line_unknown_gpu(const p4d_site *site, const char *name, p4d_error *err)
 	return -1;
 }
 
-/* Chooses the GPU that was named, else the GPU of the site's default partition. */
+/* Chooses the GPU that the user named, or else the GPU of the site's default partition. */
 static int choose_gpu(p4d_subject *subject, p4d_error *err)
 {
 	const p4d_site_partition *partition = p4d_site_partition_of(subject->site, NULL);
@@ -139,7 +139,7 @@ static uint64_t fill_nodes(uint64_t most, uint64_t world, uint64_t tp, uint64_t 
 	for (uint64_t gpus = most; gpus >= 1 && heads % tp == 0; gpus--)
 		if (world % gpus == 0 && gpus % tp == 0)
 			return gpus;
-	return most; /* not divisible: the layout's own checks give the better message */
+	return most; /* nothing divides: the layout's own checks then give a better message */
 }
 
 static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *err)
@@ -149,10 +149,8 @@ static int uneven(uint64_t gpus, const char *over, uint64_t count, p4d_error *er
 	return p4d_fix(err, "--gpus=%" PRIu64, (gpus / count + (gpus < count)) * count);
 }
 
-/*
- * Divides --gpus, which are all GPUs of the job as for sbatch, among nodes: whole nodes of the usual size if
- * the number fills them.
- */
+/* Divides the GPUs of --gpus, which are those of the whole job, among nodes. If whole nodes of the usual
+ * size are possible, it uses these. */
 static int spread_gpus(p4d_subject *subject, uint64_t gpus, p4d_error *err)
 {
 	p4d_request *request = &subject->request;
@@ -208,9 +206,9 @@ static void choose_geometry(p4d_subject *subject, bool search)
 }
 
 /*
- * Chooses the HF Trainer if no framework is named and the options ask for fine-tuning, adapters or quantized
- * weights, or if the model is one of the hub. The latter not for a search, which looks for layouts that the
- * Trainer does not have.
+ * Chooses the HF Trainer if the user names no framework, and the options ask for fine-tuning, adapters or
+ * quantized weights. Also chooses it if the model is from the hub, except for a search, which looks for
+ * layouts that the Trainer does not have.
  */
 static void choose_framework(p4d_subject *subject, bool search)
 {
@@ -323,7 +321,7 @@ const char *p4d_subject_flags(const p4d_request *request, const char *prefix, ch
 	const bool piped = request->value[P4D_PP] > 1, cut = request->value[P4D_CP] > 1;
 	const bool cuts_vocabulary = !p4d_framework_of((int)request->value[P4D_FRAMEWORK])->no_vocab_parallel;
 
-	/* if p4d chose these, they are printed only if they are on */
+	/* if p4d chose the values of these options, they are printed only if they are on */
 	static const p4d_option ends[] = {P4D_ACCOUNT_FOR_EMBEDDING, P4D_ACCOUNT_FOR_LOSS};
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		if (shown.origin[ends[i]] == P4D_BY_P4D && shown.value[ends[i]])

@@ -12,10 +12,8 @@
 
 enum { MEMORY = 6 << 20, WORDS = 256, PATH = 512 };
 
-/*
- * Writes the unknown part of a text as an unset variable, so that the reader of the job treats values with it
- * as unknown. Slurm's variables in the text are those of the submitting script, not of the job.
- */
+/* Writes an unset variable in place of the unknown part of a text, so that the reader of the job treats
+ * the value as unknown. Slurm's variables in the text have the values of the submitting script. */
 static void add_unknown(p4d_text *text, const char *why)
 {
 	const size_t length =
@@ -47,7 +45,8 @@ static char *text_of(const p4d_shell *shell, p4d_value value)
 	return text.at;
 }
 
-/* Whether an option that decides where the job runs, or gives the model's values, is partly unknown. */
+/* Whether a part is unknown of an option that decides where the job runs, or of one that gives values of
+ * the model. */
 static bool has_unknown_option(const p4d_sbatch *sbatch)
 {
 	for (int i = 0; i < P4D_SBATCH_VALUES; i++)
@@ -63,7 +62,7 @@ static void add_lines(p4d_text *text, uint32_t line)
 		p4d_text_add(text, "\n");
 }
 
-/* Stores the place of a text: the file and line of its first character that is in a file. */
+/* Stores where a text comes from: the file and line of its first character that comes from a file. */
 static void place(const p4d_shell *shell, p4d_value value, p4d_submitted_job *job, uint32_t *line)
 {
 	uint32_t above = 0;
@@ -181,7 +180,7 @@ static const char *inherited(void *context, const char *name)
 	return p4d_value_text(value, s->text, sizeof(s->text));
 }
 
-/* A variable for sbatch's options. If it is unknown, the option is unknown to p4d. */
+/* The value of a variable in sbatch's options. If it is unknown, p4d does not know the option. */
 static const char *for_sbatch(void *context, const char *name)
 {
 	const char *value = inherited(context, name);
@@ -202,7 +201,7 @@ static bool is_expandable(p4d_submitted *s)
 	return false;
 }
 
-/* The contents of a file that the script has written before; NULL: it has not. */
+/* The content of a file that the script has written; NULL: the script has not written it. */
 static const char *left(void *context, const char *path, size_t *length)
 {
 	p4d_submitted *s = context;
@@ -350,7 +349,7 @@ void p4d_submitted_add(void *context, p4d_shell *shell, const p4d_value *words, 
 	const unsigned at = s->count;
 	for (unsigned i = 0; job && i < job->kinds; i++)
 		add_job(s, words, count, &job->differs[i]);
-	/* the entries for its tasks replace the entry for the whole job */
+	/* the entries of the tasks replace the entry of the whole array */
 	if (!job || job->cut || s->count == at)
 		return;
 	memmove(&s->job[at - 1], &s->job[at], (s->count - at) * sizeof(s->job[0]));

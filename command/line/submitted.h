@@ -9,8 +9,8 @@
 
 /*
  * The jobs that a job script submits itself by sbatch commands, with a file, a here-document or --wrap. It
- * keeps at most P4D_SUBMITTED different jobs; tasks of an array that differ count as separate jobs. The
- * caller fills some members and sets all others to zero.
+ * keeps at most P4D_SUBMITTED different jobs. Tasks of an array that differ count as separate jobs. The
+ * caller fills the members marked below, and sets all others to zero.
  */
 enum { P4D_SUBMITTED = 16, P4D_SUBMITTED_FILES = 64 };
 
@@ -22,12 +22,12 @@ typedef struct p4d_submitted_job {
 	uint32_t line;       /* line of the sbatch command */
 	char *script, **arguments, *memory;
 	size_t hash;
-	bool itself;  /* it is the submitting script itself, not another job */
+	bool itself;  /* true: the script submits itself again */
 	bool of_task; /* it is a task of an array */
 	uint32_t task;
-	uint32_t differs[P4D_TASKS_APART]; /* one entry for each kind of task */
+	uint32_t differs[P4D_TASKS_APART]; /* for each kind of task: the number of a task of this kind */
 	unsigned kinds;                    /* 0: all tasks are alike, or it is no array */
-	bool cut;                          /* the list was cut off, so there may be other jobs */
+	bool cut;                          /* there may be more kinds of tasks than the list has */
 } p4d_submitted_job;
 
 typedef struct p4d_submitted {
@@ -45,7 +45,7 @@ typedef struct p4d_submitted {
 	unsigned unread; /* number of jobs whose script or options depend on unknown values */
 	/* for the job that is being read */
 	p4d_shell *shell;
-	char *left[P4D_SUBMITTED_FILES]; /* files that the script has written so far */
+	char *left[P4D_SUBMITTED_FILES]; /* files that the script has written until now */
 	unsigned lefts;
 	char text[1024];
 } p4d_submitted;

@@ -15,8 +15,9 @@ typedef struct p4d_memory_log {
 } p4d_memory_log;
 
 /*
- * Reads one line, without its line break; may change it. A log may have lines of several ranks: it keeps the
- * maximum. *log is zero before the first line. False: the line has no measurement of memory.
+ * Reads one line, without its line break, and may change it. If a log has lines of several ranks, the
+ * maximum is kept. *log is zero before the first line. Returns false if the line has no measurement of
+ * memory.
  */
 bool p4d_memory_log__line(p4d_memory_log *log, char *line);
 
@@ -26,8 +27,6 @@ bool p4d_memory_log__line(p4d_memory_log *log, char *line);
  */
 int p4d_memory_log_read(p4d_memory_log *log, const char *path, p4d_error *err);
 
-/*
- * The most comprehensive quantity that the log has, with p4d validate's name for it: "device", "reserved",
- * "allocated".
- */
+/* The measurement of the log that includes the most, with its name in `p4d validate`: "device", "reserved"
+ * or "allocated". */
 double p4d_memory_log_gib(const p4d_memory_log *log, const char **what);

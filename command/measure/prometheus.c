@@ -18,10 +18,8 @@ enum { MAX_FILE = 256 * 1024 * 1024 };
 static const char *const labels[] = {"jobid",  "slurmjobid",   "hpc_job",
 				     "job_id", "slurm_job_id", "SLURM_JOB_ID"};
 
-/*
- * A smaller value is in MiB (DCGM), a larger one in bytes: no GPU has a million MiB, and no job uses less
- * than a million bytes.
- */
+/* Smaller values are in MiB (DCGM), larger ones in bytes. No GPU has a million MiB, and no job uses less
+ * than a million bytes. */
 static const double LEAST_BYTES = 1e6;
 
 static const char *job_of(struct json_object *series)

@@ -5,10 +5,8 @@
 
 #include "base/error.h"
 
-/*
- * Reads Prometheus's answer to a query of GPU memory by job, as curl saves it: a `vector` or `matrix`, with
- * the job's id in a label. It keeps the maximum over each job's GPUs and over time.
- */
+/* Reads Prometheus's answer to a query of GPU memory by job, as curl saves it: a `vector` or `matrix`,
+ * with the job's id in a label. For each job, it keeps the maximum over all GPUs and times. */
 typedef struct p4d_prometheus_job {
 	char id[32]; /* Slurm's number of the job */
 	double gib;
@@ -25,10 +23,8 @@ typedef struct p4d_prometheus {
 int p4d_prometheus_read(p4d_prometheus *all, const char *path, p4d_error *err);
 void p4d_prometheus_free(p4d_prometheus *all);
 
-/*
- * The first adds a value of a job. The second, after the last value, sorts the jobs and keeps each job's
- * maximum.
- */
+/* p4d_prometheus__add adds a value of a job. p4d_prometheus__sort, called after the last value, sorts the
+ * jobs and keeps the maximum of each. */
 int p4d_prometheus__add(p4d_prometheus *all, const char *id, double gib, p4d_error *err);
 void p4d_prometheus__sort(p4d_prometheus *all);
 

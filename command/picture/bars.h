@@ -11,8 +11,8 @@ enum { P4D_BAR_PARTS = 3 };
 
 typedef struct p4d_bar {
 	const char *label;
-	double part[P4D_BAR_PARTS]; /* values of the bar's parts, drawn below each other in the legend's
-				       colours; finite, at least 0 */
+	double part[P4D_BAR_PARTS]; /* values of the parts, finite and at least 0. Parts are drawn below
+				     * each other, in the colours of the legend. */
 } p4d_bar;
 
 typedef struct p4d_bars {

@@ -6,10 +6,8 @@
 
 #include "base/error.h"
 
-/*
- * Charts below each other with a common horizontal axis (steps), drawn as a picture or as text. The structs
- * own nothing.
- */
+/* Charts below each other with a common horizontal axis (steps). They are drawn as a picture or as text.
+ * The structs own nothing. */
 
 enum {
 	P4D_CHART_COLORS = 8,
@@ -61,15 +59,13 @@ typedef struct p4d_chart_axis {
 
 p4d_chart_axis p4d_chart__x_axis(const p4d_charts *charts, unsigned most_ticks);
 p4d_chart_axis p4d_chart__y_axis(const p4d_chart *chart, unsigned most_ticks);
-/* The first tick; and the i-th tick, which is above `high` if there is none. */
+/* The first tick, and the i-th tick. A tick above `high` means that there is none. */
 double p4d_chart__tick(const p4d_chart_axis *axis, unsigned i);
 /* "0.25", "1.5k", "20M": with as many digits as ticks of this step need. */
 const char *p4d_chart__number(double value, double step, char buf[32]);
 
-/*
- * Places labels in rows (0 is the top row), each in a different row: the free row nearest to the wanted one;
- * -1: none is free.
- */
+/* Places labels in rows (0 is the top row), at most one in a row. Each label gets the free row that is
+ * nearest to its wanted row; -1: no row is free. */
 void p4d_chart__place_labels(const int *wanted, size_t count, unsigned rows, int *placed);
 
 /* The number of curves that are drawn. */

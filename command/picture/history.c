@@ -100,10 +100,8 @@ static void draw_axis(p4d_svg *svg, const history_plot *p)
 	p4d_svg__text(svg, "dim right", LEFT - 8, p->top - 10, "GiB");
 }
 
-/*
- * Draws this band and all below it as one area from the floor. Areas that are drawn later cover it.
- * P4D_HISTORY_BANDS: the reserved memory.
- */
+/* Draws one area from the floor to the top of this band, over all lower bands. Areas that are drawn later
+ * cover it. P4D_HISTORY_BANDS draws the reserved memory. */
 static void draw_area(p4d_svg *svg, const history_plot *p, int band)
 {
 	p4d_svg__area(svg, bands[band].class, LEFT, p->bottom);

@@ -22,7 +22,7 @@ typedef enum p4d_history_band {
 } p4d_history_band;
 
 typedef struct p4d_history_moment {
-	double event;                             /* number of the allocation event */
+	double event;                             /* number of the allocation event at this moment */
 	double reserved, band[P4D_HISTORY_BANDS]; /* bytes; both reserved and band include the CUDA context */
 } p4d_history_moment;
 

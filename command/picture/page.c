@@ -31,9 +31,9 @@ static const char style[] =
     "</style>\n";
 
 /*
- * A click on a heading sorts by that column, ascending and then descending. Columns of text sort as texts, in
- * which 9 comes before 10. In other columns the sort key is the number at a cell's end, or the number before
- * brackets at its end; cells without a number come first.
+ * A click on a heading sorts by that column, ascending and then descending. A column of texts is sorted as
+ * text. In other columns, the sort key is the last number of a cell, without brackets at its end. Cells
+ * without a number come first.
  */
 static const char script[] =
     "<script>\n"

@@ -25,9 +25,9 @@ const char *p4d_picture__layout(const p4d_picture *picture, char *buf, size_t si
 int p4d_picture_memory(const p4d_picture *picture, const p4d_estimate *estimate, p4d_error *err);
 
 /*
- * svg_timeline.c: draws one row per stage with every pass, and below them the memory of the stages over time.
- * Of a step with more passes than can be told apart it shows the beginning and the end. capacity: bytes of a
- * GPU; 0: unknown. Errors: IO, NO_MEMORY.
+ * svg_timeline.c: draws one row per stage with every pass, and below them the memory of the stages over
+ * time. If a step has more passes than the eye can tell apart, it shows only the beginning and the end.
+ * capacity: bytes of a GPU; 0: unknown. Errors: IO, NO_MEMORY.
  */
 int p4d_picture_timeline(const p4d_picture *picture, const p4d_simulation *simulation, double capacity,
 			 p4d_error *err);

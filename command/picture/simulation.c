@@ -128,10 +128,10 @@ static int weigh(const p4d_layout *layout, int method, const p4d_gpu *gpu, uint3
 }
 
 /*
- * Sets durations without a GPU's rates. For an average chunk, the forward pass, the input gradients and the
- * weight gradients take 1 unit each; a slice takes its share by tokens. The time of the head is ignored, as
- * in the papers. With vocabulary parallelism, its passes take a share by their matmuls: vocab-1 has one
- * matmul in S and two in T, vocab-2 three in S and one in T.
+ * Sets durations without a GPU's rates. For an average chunk, the forward pass, the input gradients and
+ * the weight gradients take 1 unit each. A slice takes a share in proportion to its tokens. As in the
+ * papers, the head takes no time. With vocabulary parallelism, the head's time is divided among its passes
+ * by their matmuls: vocab-1 has one matmul in S and two in T, and vocab-2 has three in S and one in T.
  */
 static void unit_durations(const p4d_layout *l, double *storage, p4d_durations *out)
 {

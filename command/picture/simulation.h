@@ -14,7 +14,7 @@
 /* The simulation of one stage. */
 typedef struct p4d_simulated {
 	p4d_stage memory;
-	p4d_slots peak; /* peak number of micro-batches (of a chunk) in flight, counted along the list */
+	p4d_slots peak; /* largest number of occupied slots along the instruction list */
 	uint64_t activation_bytes,
 	    vocabulary_bytes; /* bytes of one activation slot, and of one vocabulary slot */
 	uint64_t base_bytes;  /* bytes on the device during the passes, while no slot is occupied */
@@ -27,8 +27,8 @@ typedef struct p4d_simulated {
 typedef struct p4d_simulation {
 	const p4d_layout *layout;
 	p4d_schedule schedule;
-	bool timed; /* times are in seconds; otherwise in units: a forward pass of an average chunk takes 1, a
-		       backward pass 2 */
+	bool timed; /* true: times are in seconds. false: the forward pass of an average chunk takes 1, and
+		     * its backward pass 2. */
 	p4d_durations durations;
 	double *storage;             /* memory in which the lists' durations are stored */
 	p4d_instruction_list *lists; /* instruction lists of all stages */

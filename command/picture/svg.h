@@ -9,8 +9,8 @@
 
 /*
  * Pictures for browsers, manuals and papers. Lengths are pixels, y grows downwards, and numbers have one
- * decimal. Classes give shapes their style, for light and dark mode; the picture paints its own background,
- * so it is readable anywhere. Running out of memory is remembered and reported by p4d_svg__save.
+ * decimal. Classes give shapes their style, in light and dark mode. The picture has a background of its
+ * own, so it is readable everywhere. If memory runs out, p4d_svg__save reports it.
  */
 
 /* The style of a class, as CSS declarations. */

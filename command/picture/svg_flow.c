@@ -17,10 +17,8 @@ static double y_of(const strip *s, double bytes)
 	return s->floor - s->height * fmin(bytes / s->bytes, 1);
 }
 
-/*
- * Draws the memory of one stage over time. An instruction occupies slots at its start and frees them at its
- * end. If several changes share a pixel, the highest level is drawn.
- */
+/* Draws the memory of one stage over time. An instruction occupies its slots when it starts, and frees
+ * them when it ends. If several changes fall on one pixel, it draws the highest level. */
 static int draw_level(p4d_svg *svg, const p4d_simulation *s, const p4d_view *view, uint32_t stage,
 		      const strip *in, p4d_error *err)
 {

@@ -4,7 +4,7 @@
 #include "picture/simulation.h"
 #include "picture/svg_axis.h"
 
-/* Functions that both parts of the time line share: passes (svg_timeline.c) and memory (svg_flow.c). */
+/* Shared by both parts of the time line: the passes (svg_timeline.c) and the memory (svg_flow.c). */
 
 enum {
 	P4D_VIEW_WIDTH = 1200,
@@ -20,7 +20,7 @@ enum {
  */
 typedef struct p4d_view {
 	double end;   /* time at which the step ends */
-	double shown; /* time that is shown on each side of the break; the whole time if there is no break */
+	double shown; /* time that each side of the break shows; the whole time if there is no break */
 	bool broken;
 	double scale; /* pixels per unit of time */
 } p4d_view;

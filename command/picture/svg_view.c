@@ -21,7 +21,7 @@ static double forward_pass(const p4d_simulation *s)
 	return sum / chunks;
 }
 
-/* The time until every stage has started: the end of the first pass of the stage that starts last. */
+/* The time until all stages have started: the end of the first pass on the stage that starts last. */
 static double fill_time(const p4d_simulation *s)
 {
 	double latest = 0;

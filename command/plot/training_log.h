@@ -29,9 +29,9 @@ typedef struct p4d_training_log {
 } p4d_training_log;
 
 /*
- * Reads a log; "-": standard input. If a run went back to a checkpoint, each step has one value, the last. If
- * a file has several runs, the last one is read. An incomplete last line is ignored. Errors: IO; JSON, with
- * the line; VALUE, if the log has no step; NO_MEMORY.
+ * Reads a log; "-": standard input. If a run went back to a checkpoint, only the last value of a step
+ * counts. If a file has several runs, the last run counts. An incomplete last line is ignored. Errors: IO;
+ * JSON, with the line; VALUE, if the log has no step; NO_MEMORY.
  */
 int p4d_training_log__read(p4d_training_log *log, const char *path, p4d_error *err);
 void p4d_training_log__free(p4d_training_log *log);

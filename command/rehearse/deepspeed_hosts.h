@@ -12,7 +12,7 @@ typedef struct p4d_deepspeed_hosts {
 	const char *directory; /* directory to which a relative path of the hostfile refers; NULL: that of
 				  this process */
 	const char *include, *exclude; /* "worker-0@worker-1:0,2"; NULL: not given */
-	uint64_t gpus;                 /* number of GPUs of a node that is in no hostfile; 0: unknown */
+	uint64_t gpus;                 /* GPUs of a node that the hostfile does not list; 0: unknown */
 } p4d_deepspeed_hosts;
 
 /*

@@ -96,7 +96,7 @@ static uint64_t number(const char *text, uint64_t otherwise)
 	return text && p4d_number_whole(text, 1, P4D_PLAYER_RANKS, &value) ? value : otherwise;
 }
 
-/* The maximum number in a text: 4 of "4", "2:4" or "2-4". */
+/* The largest number in a text: 4 of "4", "2:4" or "2-4". */
 static uint64_t most(const char *text, uint64_t otherwise)
 {
 	const char *behind = text ? strpbrk(text, ":-") : NULL;
@@ -190,7 +190,7 @@ static int take_mpi(launching *l, p4d_error *err)
 
 /* ---- torchrun ---- */
 
-/* Whether an option's value is the output of this command, so that p4d knows it from the job. */
+/* Whether the value of an option is the output of this command. p4d then takes the number from the job. */
 static bool is_output(launching *l, const char *output)
 {
 	if (!l->unknown || strcmp(l->unknown, output) != 0)
@@ -271,7 +271,7 @@ static int take_own(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Replaces an unknown rendezvous address by any known one, because no other processes are started. */
+/* Replaces an unknown rendezvous address by any known address. No other process connects to it. */
 static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 {
 	static const struct {
@@ -302,7 +302,7 @@ static void know_meeting(p4d_words *words, const p4d_launcher *launcher)
 	}
 }
 
-/* words of the launcher that stay in the command */
+/* Keeps these words of the launcher in the command. */
 
 static void add_words(launching *l, size_t from, size_t to)
 {

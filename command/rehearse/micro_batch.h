@@ -10,8 +10,8 @@ enum { P4D_MICRO_BATCH_TRIES = 10 };
 
 typedef struct p4d_micro_batch_try {
 	uint64_t value;
-	uint64_t device; /* bytes that the rank needed; if the value does not fit, bytes that it held when
-			    memory ran out */
+	uint64_t device; /* bytes that the rank needed; if the value does not fit, bytes that the rank had
+			  * when memory ran out */
 	bool fits;
 } p4d_micro_batch_try;
 

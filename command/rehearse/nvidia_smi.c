@@ -17,7 +17,7 @@ typedef struct {
 	uint64_t used[MOST];       /* bytes */
 	const char *query, *which; /* --query-gpu; -i, NULL: all GPUs */
 	bool names, units, lists;  /* names of fields, units of their values; -L */
-	const char *rows;          /* another --query-..., of which there are no rows */
+	const char *rows;          /* the name of another --query-... option, for which no rows are printed */
 } smi;
 
 static uint64_t variable(const char *name)
@@ -179,7 +179,7 @@ static void print_table(const smi *s)
 	    "+-----------------------------------------+------------------------+----------------------+\n");
 }
 
-/* The value of an option: behind "=" in the same word, or the next word. NULL: this is another option. */
+/* The value of an option: after "=" in the same word, or the next word. NULL: this is another option. */
 static const char *value_of(const char *option, char *argv[], int *at)
 {
 	const size_t length = strlen(option);

@@ -4,10 +4,10 @@
 #include <stdbool.h>
 
 /*
- * A rehearsed program, or the shell of a rehearsed job script, may ask nvidia-smi for the GPUs. It finds a
- * link to this program under that name, which answers for the simulated GPUs: their list (-L), fields of
- * --query-gpu as CSV, or the table. A field that a simulated GPU does not have is "[N/A]", as nvidia-smi
- * prints it.
+ * A rehearsed program, or the shell of a rehearsed job script, may ask nvidia-smi for the GPUs. The name
+ * nvidia-smi is then a link to this program, which answers for the simulated GPUs. It can print their list
+ * (-L), fields of --query-gpu as CSV, or the table. A field that a simulated GPU does not have is "[N/A]",
+ * as nvidia-smi prints it.
  */
 
 /* Whether this process was started as nvidia-smi in a rehearsal. If so, it answers and sets *status, the exit

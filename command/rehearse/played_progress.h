@@ -6,7 +6,7 @@
 /* Prints progress while a rank runs. Zero before each rank. */
 typedef struct p4d_played_progress {
 	char last[160];
-	double next; /* time, in seconds after the rank's start, at which it reads the rank's files again */
+	double next; /* the rank's files are read again at this time, in seconds after the rank's start */
 } p4d_played_progress;
 
 /* Prints step, phase and memory to stderr if they changed. On a terminal it uses a single line. */

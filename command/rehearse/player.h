@@ -13,9 +13,7 @@ enum { P4D_PLAYER_RANKS = 16384, P4D_PLAYER_PATH = 4096 };
 /* In a word of the program's command line, this stands for the local rank, as in torchrun. */
 #define P4D_PLAYER_LOCAL_RANK "${local_rank}"
 
-/*
- * What starts a rank, which decides the environment variables that it gets. Several of these bits may be set.
- */
+/* The launchers of a rank, which decide its environment variables. A rank may have several. */
 enum {
 	P4D_STARTED_JOB = 1, /* variables that Slurm sets for all processes of a job */
 	P4D_STARTED_SRUN = 2,
@@ -31,8 +29,8 @@ typedef struct p4d_player {
 	const p4d_gpu *gpu;
 	uint64_t nodes, gpus_per_node;
 	uint64_t ranks_per_node;
-	uint64_t tasks_per_node; /* for a job that starts its ranks without srun: number of tasks on a node;
-				    0: as many as ranks */
+	uint64_t tasks_per_node; /* number of tasks on a node, for a job that starts its ranks without
+				  * srun; 0: as many tasks as ranks */
 	uint64_t visible;        /* number of GPUs that a rank sees */
 	unsigned started;        /* P4D_STARTED_* */
 	uint64_t steps;          /* optimizer steps after which a rank ends; 0: the program itself ends */
@@ -45,8 +43,9 @@ typedef struct p4d_player {
 	const char *working; /* directory that the program starts in; NULL: this one */
 	bool ends_at_launch; /* the program is a job script, which p4d ends when it would start ranks */
 	bool progress;       /* print the progress to stderr */
-	bool quiet;   /* if a rank fails, this prints nothing, because the caller prints its last lines */
-	bool verbose; /* the program's output goes to stderr immediately */
+	bool quiet;          /* if a rank fails, nothing is printed, because the caller prints the rank's last
+			      * lines */
+	bool verbose;        /* the program's output goes to stderr immediately */
 	const char *job_name, *submitted; /* name of the job, and the directory in which sbatch was called */
 	char directory[P4D_PLAYER_PATH];  /* temporary directory with libraries and reports */
 	char library[P4D_PLAYER_PATH], python[P4D_PLAYER_PATH];
@@ -58,7 +57,7 @@ typedef struct p4d_played {
 	pid_t pid;  /* process number of the program */
 	int status; /* exit status of the program, or 128 plus its signal */
 	bool timed_out;
-	bool served; /* an inference engine had started, so p4d ended the program; the status is 0 */
+	bool served; /* an inference engine has started, so p4d ended the program; `status` is then 0 */
 	uint64_t resident_bytes; /* peak of the host memory that the program used */
 	double seconds;
 } p4d_played;

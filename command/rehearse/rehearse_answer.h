@@ -9,7 +9,7 @@
 
 /* Predictions by p4d's formulas. 0: unknown. */
 typedef struct p4d_rehearse_estimate {
-	uint64_t device_bytes;              /* for training: memory on the fullest GPU */
+	uint64_t device_bytes;              /* for training: memory of the GPU that needs the most */
 	uint64_t cache_bytes, cache_tokens; /* for an inference engine: its cache of keys and values */
 	double seconds;                     /* for training: seconds of a step */
 } p4d_rehearse_estimate;
@@ -27,14 +27,12 @@ typedef struct p4d_rehearse_answer {
 
 enum { P4D_REHEARSE_REASON = 240 };
 
-/* Returns the verdict over all ranks; its reason is empty for a pass; *worst: the rank that caused it. */
+/* Returns the verdict over all ranks. reason: empty if it passes. *worst: the rank that decides the
+ * verdict. */
 p4d_rehearsed_verdict p4d_rehearse__judge(const p4d_rehearse_answer *a, const p4d_rehearsed **worst,
 					  char reason[P4D_REHEARSE_REASON]);
 
-/*
- * Host memory of a node, computed from the ranks that ran. Each other rank counts as much as the last that
- * ran.
- */
+/* Host memory of a node. Ranks that did not run count as much as the last rank that ran. */
 uint64_t p4d_rehearse__node_host(const p4d_rehearse_answer *a);
 
 /* Prints the answer. Returns the exit status of the verdict, or -1 with an error. Errors: NO_MEMORY. */

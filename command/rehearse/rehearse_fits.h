@@ -11,15 +11,15 @@
 typedef enum p4d_rehearse_fit_state {
 	P4D_REHEARSE_FITS,
 	P4D_REHEARSE_FITS_NOT,
-	P4D_REHEARSE_FITS_PERHAPS, /* its allocated memory fits, but its reserved memory does not; only a
-				      rehearsal on this GPU can tell */
+	P4D_REHEARSE_FITS_PERHAPS, /* its allocated memory fits, but not its reserved memory; only a
+				    * rehearsal on this GPU can tell */
 } p4d_rehearse_fit_state;
 
 typedef struct p4d_rehearse_fit {
 	const p4d_gpu *gpu;
 	p4d_rehearse_fit_state state;
 	uint64_t device;      /* bytes that the rank needs on this GPU, from a rehearsal or computed */
-	bool rehearsed;       /* the rank was rehearsed on this GPU, not only compared */
+	bool rehearsed;       /* true: rehearsed on this GPU; false: only compared with its size */
 	char partitions[128]; /* partitions of the site that have this GPU: "a,b"; as many as fit the text */
 } p4d_rehearse_fit;
 
@@ -34,9 +34,9 @@ typedef struct p4d_rehearse_fits {
 
 /*
  * Compares the rank with the GPUs of the site's partitions, or with common ones. If the rank ran out of
- * memory, p4d rehearses it once more with enough memory, to find out how much is missing. If the rank took
- * less than half a minute, p4d also rehearses it on at most P4D_REHEARSE_AGAIN GPUs where it may fit. The
- * caller calls p4d_rehearse_fits__free, also after an error. Errors: those of p4d_player__play.
+ * memory, p4d rehearses it once more with enough memory, to find out how much is missing. If the rehearsal
+ * took less than half a minute, p4d repeats it on at most P4D_REHEARSE_AGAIN GPUs on which the rank may
+ * fit. The caller calls p4d_rehearse_fits__free, also after an error. Errors: those of p4d_player__play.
  */
 int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, const p4d_site *site,
 			    const p4d_rehearsed *rank, p4d_error *err);

@@ -14,7 +14,8 @@ typedef struct p4d_rehearse_options {
 	const char *gpu; /* NULL: the job's GPU, or the default */
 	const char *ranks;
 	const char *phases;            /* a list of train, eval and save */
-	const char *micro_batch;       /* option of the program whose largest value is searched; NULL: none */
+	const char *micro_batch;       /* the program's option of which the largest value is searched;
+					* NULL: none */
 	const char *svg;               /* file for the picture; NULL: none */
 	uint64_t nodes, gpus_per_node; /* 0: not given */
 	uint64_t steps, timeout;
@@ -23,11 +24,11 @@ typedef struct p4d_rehearse_options {
 	p4d_sbatch sbatch;               /* the job's options that the user typed */
 	char *typed[P4D_REHEARSE_TYPED]; /* the same options as words */
 	unsigned typed_count;
-	const char *submit; /* partition in which to run the rehearsal as a job, "": the default one;
-			     * NULL: run it here */
+	const char *submit; /* partition in which the rehearsal runs as a job; "": the default partition;
+			     * NULL: it runs here */
 	char **program;     /* NULL-terminated */
-	const char *script; /* path of a job script, with `program` as its arguments; NULL: program is a
-			     * program */
+	const char *script; /* path of a job script, whose arguments `program` has; NULL: `program` is the
+			     * command */
 	uint64_t rank[P4D_REHEARSE_RANKS];
 	unsigned count; /* number of ranks to rehearse */
 } p4d_rehearse_options;

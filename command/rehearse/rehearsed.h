@@ -33,7 +33,7 @@ typedef struct p4d_rehearsed_largest {
 	uint64_t bytes, blocks;
 } p4d_rehearsed_largest;
 
-/* A place where the program reads a value that only a GPU could compute. */
+/* A place at which the program reads a value that only a real GPU could compute. */
 typedef struct p4d_rehearsed_read {
 	const char *name, *place; /* the operator, and its place: "train.py:17" */
 	uint64_t count;
@@ -47,16 +47,16 @@ typedef struct p4d_rehearsed {
 	uint64_t allocated, reserved; /* peaks over all phases; 0 if the program does not use PyTorch */
 	uint64_t device;              /* peak on the fullest device, including the context; 0: no device
 				       * was used */
-	uint64_t refused, held; /* bytes of the request that did not fit, and bytes that the device held at
-				   that time; 0: all fitted */
+	uint64_t refused, held;       /* refused: bytes of the request that did not fit. held: bytes in use on
+				       * the device at that time. 0: all requests fitted. */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
-	bool python;   /* Python ran */
-	bool followed; /* p4d's Python module recorded reads of values that only a GPU computes */
-	bool updated;  /* an optimizer has run at least one step */
-	bool raised;   /* an exception that is not about memory ended the program */
-	uint64_t
-	    caught; /* out-of-memory errors of PyTorch; the program continued after each, unless it failed */
+	bool python;     /* Python ran */
+	bool followed;   /* p4d's Python module recorded reads of values that only a GPU computes */
+	bool updated;    /* an optimizer has run at least one step */
+	bool raised;     /* an exception ended the program that is not an out-of-memory error */
+	uint64_t caught; /* out-of-memory errors of PyTorch that the program caught; it continued, unless it
+			  * failed later */
 	uint64_t copied; /* peak of the host memory that copies from the device would have filled */
 	unsigned largest_count;
 	p4d_rehearsed_largest largest[P4D_REHEARSED_NAMES]; /* the largest first */
@@ -76,7 +76,7 @@ typedef struct p4d_rehearsed {
 	struct json_object *text, *rows;
 } p4d_rehearsed;
 
-/* p4d_rehearsed__play runs a rank, also a second time, and then reads its files like p4d_rehearsed__read. */
+/* p4d_rehearsed__play runs a rank and then calls p4d_rehearsed__read. It may run the same rank again. */
 /* Reads a rank's files. If a file does not exist, its members stay 0. Errors: JSON, IO. The caller ends
  * with p4d_rehearsed__free. */
 int p4d_rehearsed__play(p4d_rehearsed *r, const p4d_player *player, uint64_t rank, p4d_error *err);
@@ -90,14 +90,12 @@ int p4d_rehearsed__draw(const p4d_rehearsed *r, const p4d_player *player, const 
 /* Work of the last step whose optimizer ran: FLOPs, and bytes of collectives; false: there is none. */
 bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t *collective_bytes);
 
-/*
- * Whether the program ended because a request did not fit. If a program continued after such a request, its
- * end may have another reason.
- */
+/* Whether the program ended because memory ran out. If it continued after a request that did not fit, its
+ * end may have another reason. */
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
 
-/* Whether the program caught an out-of-memory error and continued, perhaps with smaller sizes: on another
- * GPU its memory may differ. */
+/* Whether the program caught an out-of-memory error and continued, perhaps with smaller sizes. Its memory
+ * may then differ on another GPU. */
 bool p4d_rehearsed__adapts(const p4d_rehearsed *r);
 
 /* The phase with the most reserved memory; NULL: none is known. */

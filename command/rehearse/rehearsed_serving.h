@@ -5,10 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * What an inference engine reports at its start, as engines.py writes it. The JSON row that was read owns the
- * strings.
- */
+/* The report of an inference engine at its start, as engines.py writes it. The JSON row owns the strings. */
 typedef struct p4d_rehearsed_serving {
 	const char *engine, *release; /* "vLLM", "0.33.0"; NULL: the program started no engine */
 	const char *error;            /* why it did not start; NULL: it started */
@@ -32,14 +29,15 @@ typedef struct p4d_rehearsed_serving {
 /* Reads a row of the report that has "serving". */
 void p4d_rehearsed_serving__take(p4d_rehearsed_serving *serving, struct json_object *row);
 
-/* Whether the rehearsal is only about the engine's start. If its workers are the program's own ranks, the
- * program continues. */
+/* Whether the rehearsal is complete when the engine has started. If the engine's workers are the program's
+ * own ranks, the program continues. */
 bool p4d_rehearsed_serving__is_answer(const p4d_rehearsed_serving *serving);
 
-/* The first prints lines of the answer; the second makes a member of its JSON (NULL: no engine). */
+/* p4d_rehearsed_serving__print prints lines of the answer. p4d_rehearsed_serving__json makes a member of
+ * its JSON; NULL: there is no engine. */
 void p4d_rehearsed_serving__print(const p4d_rehearsed_serving *serving);
 struct json_object *p4d_rehearsed_serving__json(const p4d_rehearsed_serving *serving);
 
-/* The least that a GPU needs for this engine with one sequence of the full length: bytes that the engine
- * must be allowed to use. 0: unknown. */
+/* Bytes that the engine must at least be allowed to use on a GPU, for one sequence of the full length. 0:
+ * unknown. */
 uint64_t p4d_rehearsed_serving__least(const p4d_rehearsed_serving *serving);

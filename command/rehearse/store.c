@@ -331,7 +331,7 @@ static void welcome(store *s, int listener)
 		close(fd);
 }
 
-/* Milliseconds until the earliest deadline; -1: no request waits. */
+/* Milliseconds until the earliest deadline of a request that waits; -1: no request waits. */
 static int patience(const store *s)
 {
 	int64_t least = INT64_MAX, now = p4d_clock_ms();

@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /*
- * A store for PyTorch's process groups, as a separate process on the loopback interface, for one rank of
- * many. It speaks the protocol of TCPStore. No rank waits for a rank that does not run: a wait ends after 50
- * ms, and a key that no rank has set reads as 128 zero bytes, which ranks take as NCCL's id.
+ * A store for PyTorch's process groups: a separate process on the loopback interface, with the protocol of
+ * TCPStore. The job has many ranks, but only one of them runs. It must not wait for the others, so a wait
+ * ends after 50 ms. A key that no rank has set reads as 128 zero bytes, which the rank takes as NCCL's id.
  */
 
 /* Starts the store, which ends with the calling process. The caller ends it with p4d_store__stop. Errors:

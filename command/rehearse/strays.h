@@ -15,5 +15,5 @@ typedef struct p4d_strays {
 
 /* From now on, processes whose parents end become children of this process. */
 void p4d_strays__begin(p4d_strays *strays);
-/* Ends all children that appeared since then, and the processes that they started. */
+/* Ends all children that appeared since p4d_strays__begin, and the processes that these children started. */
 void p4d_strays__end(const p4d_strays *strays);

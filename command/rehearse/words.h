@@ -24,8 +24,8 @@ void p4d_words__free(p4d_words_memory *memory);
 /* A word of a command. The memory owns text and reason. */
 typedef struct p4d_word {
 	char *text;
-	const char *unknown; /* why a part of the text is unknown: "$DATA is not set"; NULL: all of it is
-			      * known */
+	const char *unknown; /* why a part of the text is unknown, such as "$DATA is not set"; NULL: no
+			      * part is unknown */
 	p4d_value value;     /* the same word in the form that readers use */
 } p4d_word;
 

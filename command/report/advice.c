@@ -153,7 +153,7 @@ static void smaller(const p4d_site *site, const p4d_request *request, const p4d_
 	for (unsigned i = 0; (partition = p4d_site_partition_at(site, i)) && searches < SEARCHES / 2; i++) {
 		const p4d_gpu *gpu = p4d_site_least_gpu(partition);
 		p4d_search_space other = below_safe(space);
-		/* the name of a section may be a pattern for many partitions, to which nobody can submit */
+		/* a section whose name is a pattern stands for several partitions, so a job cannot name it */
 		if (strpbrk(partition->name, "*?") || !gpu || gpu->usable_bytes >= best->usable_bytes ||
 		    (partition->gpus_per_node && partition->gpus_per_node < space->gpus_per_node))
 			continue;

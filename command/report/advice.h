@@ -7,10 +7,8 @@
 #include "job/sbatch.h"
 #include "search/search.h"
 
-/*
- * Advice about resources that users commonly waste without a message, and about smaller requests. It never
- * changes a verdict. Zero before use.
- */
+/* Advice about resources that are wasted although no message says so, and about smaller requests. It never
+ * changes a verdict. Zero before use. */
 enum { P4D_ADVICE_LINES = 8 };
 
 typedef struct p4d_advice {

@@ -22,8 +22,9 @@ void p4d_answer_print(const p4d_checked *answer, const char *prefix);
 struct json_object *p4d_answer_json(const p4d_checked *answer);
 
 /*
- * The code that becomes the exit status: the one that refuses the job. It need not be the first message,
- * which may be a note such as P4D120. strict: also the code of a warning, and P4D117 if nothing was checked.
+ * The code of the message that refuses the job. It becomes the exit status. The first message of the
+ * verdict may be a note, such as P4D120. strict: a warning also gives its code, and P4D117 is returned if
+ * nothing was checked.
  */
 p4d_code p4d_answer_code(const p4d_verdict *verdict, bool strict);
 /* Reports a p4d option among the script's arguments (up to a NULL), where sbatch does not see it. */

@@ -5,9 +5,7 @@
 
 struct json_object;
 
-/*
- * For p4d conf. The first prints a line for each margin, with p4d's own constants; the second returns them as
- * a list.
- */
+/* For p4d conf: the margins of p4d.conf and p4d's own constants. The first function prints one line for
+ * each margin. The second function returns them as a list. */
 void p4d_margins_print(const p4d_gpu_margins *all);
 struct json_object *p4d_margins_json(const p4d_gpu_margins *all);

@@ -191,10 +191,8 @@ void p4d_places_free(p4d_places *places)
 	free(places->found);
 }
 
-/*
- * Whether to list a placement. A placement that another one beats is listed only if all placements on its
- * kind of node are beaten, and it is the cheapest of them.
- */
+/* Whether to list a placement. It is listed if no other placement beats it. If every placement on a kind
+ * of node is beaten, the cheapest of them is listed too. */
 static bool is_shown(const p4d_places *places, size_t at)
 {
 	const p4d_placement *one = &places->found[at];

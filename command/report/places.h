@@ -6,7 +6,7 @@
 #include "search/placement.h"
 #include "site/site.h"
 
-/* Places on this site: the kinds of nodes in p4d.conf and the cluster, and a model's placements on them. */
+/* The kinds of nodes that p4d.conf and the cluster have, and a model's placements on these nodes. */
 typedef struct p4d_places {
 	p4d_node_kind *kind;
 	size_t kinds;
@@ -23,7 +23,8 @@ typedef struct p4d_places_wanted {
 	uint64_t host_bytes;           /* host memory of a node; 0: the partition's */
 } p4d_places_wanted;
 
-/* Finds only the kinds of nodes. The caller frees them with p4d_places_free. Errors: USAGE, NO_MEMORY. */
+/* Finds the kinds of nodes, but no placements. The caller frees them with p4d_places_free. Errors: USAGE,
+ * NO_MEMORY. */
 int p4d_places_open(p4d_places *places, const p4d_site *site, const p4d_places_wanted *wanted,
 		    p4d_error *err);
 

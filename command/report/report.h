@@ -43,15 +43,17 @@ void p4d_report_error(const p4d_error *err);
 typedef struct p4d_timed {
 	bool known;
 	const char *missing;     /* the gpus.json key that the GPU lacks for a step time; or NULL */
-	const char *unvalidated; /* the part of the model that no compared step time had; NULL: none */
-	const char *error;       /* how far p4d's step times for this framework are from published ones; NULL:
-				    nothing is said */
+	const char *unvalidated; /* the part of the model that no measured step time was compared with;
+				  * NULL: none */
+	const char *error;       /* how far p4d's step times for this framework are from published step
+				  * times; NULL: p4d says nothing about it */
 	p4d_step step;
 	p4d_breakdown losses;
 } p4d_timed;
 /* gpu: may be NULL. Errors: NO_MEMORY. */
 int p4d_report_time_step(const p4d_layout *layout, const p4d_gpu *gpu, p4d_timed *timed, p4d_error *err);
-/* Like p4d_report_time_step, but `step` was predicted before; all members 0: it is unknown. */
+/* Like p4d_report_time_step, but takes a step that the caller has predicted. If all members of `step` are
+ * 0, the step time is unknown. */
 int p4d_report_timed_of(const p4d_layout *layout, const p4d_gpu *gpu, const p4d_step *step, p4d_timed *timed,
 			p4d_error *err);
 const char *p4d_report_seconds(double seconds, char buf[P4D_SIZE_TEXT]); /* "3.214 s", "87.0 ms" */

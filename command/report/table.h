@@ -8,8 +8,8 @@
 
 /*
  * A text table, printed with libsmartcols: define the columns first, then add the cells row by row. On a
- * terminal its width is limited to the terminal's; otherwise nothing is cut. Running out of memory is
- * remembered and reported by p4d_table_print.
+ * terminal, the table is at most as wide as the terminal; elsewhere no cell is cut. If memory runs out,
+ * p4d_table_print reports it.
  */
 
 typedef enum p4d_align {

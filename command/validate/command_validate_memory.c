@@ -21,7 +21,7 @@ typedef struct memory_validation {
 	p4d_validate_untaken untaken;
 } memory_validation;
 
-/* judged: with a simulated allocator, as for a job. */
+/* judged: simulate the allocator, as p4d does for a job. */
 static int estimate(const memory_validation *v, const p4d_measured *row, int method, bool judged,
 		    p4d_estimate *out, p4d_error *err)
 {

@@ -311,8 +311,8 @@ static int read_shape(const fields *f, p4d_measured *row)
 	p4d_request_put(&row->request, P4D_MODEL, 1, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_FRAMEWORK, P4D_FRAMEWORK_MEGATRON, P4D_BY_USER);
 	p4d_request_put(&row->request, P4D_QK_NORM, 0, P4D_BY_USER);
-	/* runs of NeMo, Megatron Bridge and SimuMax make no attention mask, and in those of 2021 it is
-	 * small */
+	/* runs of NeMo, Megatron Bridge and SimuMax make no attention mask, and the mask of runs of 2021
+	 * is small */
 	p4d_request_put(&row->request, P4D_ATTENTION_MASK, 0, P4D_BY_USER);
 	return set_same(f, &row->request) < 0 || set_flags(f, &row->request) < 0 ||
 		       set_words(f, &row->request) < 0 || set_optional(f, &row->request) < 0 ||

@@ -41,8 +41,8 @@ typedef struct p4d_measured {
 	char id[64], model[64], gpu[64];
 	p4d_request request; /* the run's request; only for framework megatron */
 	uint64_t gpus, gpus_per_node;
-	bool complete;        /* column `validate` is 1: the row is complete, with a precision that p4d
-			       * supports */
+	bool complete;        /* column `validate` is 1: the row has all values, and p4d supports its
+			       * precision */
 	bool oom;             /* the run ran out of memory; complete is false */
 	bool partly_given;    /* column `not_given` lists settings of the run that nobody has published */
 	char unmodelled[64];  /* for an incomplete row: the part for which p4d has no formula; "" none */
