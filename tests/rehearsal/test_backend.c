@@ -153,6 +153,14 @@ static const run runs[] = {
     {"cp 2", 2, SHORT "--cp 2", 5, {0, 4, 4, 0, 128, 128}, 8, 0},
     {"cp 2, all-gather", 2, SHORT "--cp 2 --cp-comm all-gather", 3, {0, 68, 132, 0, 0, 0}, 8, 0},
     {"slices", 2, SHORT "--pp 2 --token-slices 2", 2, {0, 0, 0, 0, 16, 16}, 4, 0},
+    /* cuDNN compiles 4 graphs for each slice: two passes, with and without a window */
+    {"slices, many, windows",
+     2,
+     FAMILY GEMMA "--architecture gemma3 --qk-norm on --pp 2 --pipeline-split 1,6 --token-slices 17",
+     3,
+     {1, 0, 0, 0, 136, 136},
+     4,
+     0},
     {"Muon", 1, SHORT "--optimizer muon", 0, {0}, 0, 0},
     {"Muon, fp32", 1, SHORT "--optimizer muon --precision fp32", 0, {0}, 0, OWN_ATTENTION},
     {"Muon, odd sizes", 1, ODD "--optimizer muon", 0, {0}, 0, 0},
@@ -376,6 +384,8 @@ static void check(const run *r, const struct gpu *on, const p4d_gpu *gpu, bool f
 		fail_msg("%s: nothing is on the host", r->name);
 	if (!strstr(content("log"), "\"event\":\"saved\"") || !strstr(content("log"), "\"event\":\"end\""))
 		fail_msg("%s: no checkpoint, or no end: %s", r->name, content("log"));
+	if (fused && !(r->with & (OWN_ATTENTION | OWN_ON_80)) && strstr(content("errors"), "own kernels"))
+		fail_msg("%s: cuDNN does not compute all attention: %s", r->name, content("errors"));
 	/* p4d-train suggests LD_LIBRARY_PATH only if it did not find cuDNN, not if a soft cap makes
 	 * attention slow */
 	if (fused && strstr(content("errors"), "LD_LIBRARY_PATH"))

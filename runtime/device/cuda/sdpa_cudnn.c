@@ -6,12 +6,14 @@
 
 #include "device/cuda/sdpa_engine.h"
 #include "plan/cudnn_workspace.h"
+#include "request/layout.h"
 
 /*
- * Maximum number of plans; a model has two to six. There is no eviction, because the GPU may still run a
- * plan.
+/*
+ * Maximum number of plans. A model has two to six, and with token slices four for each slice: two passes, of
+ * layers with and without a window. There is no eviction, because the GPU may still run a plan.
  */
-enum { SHAPES = 64 };
+enum { SHAPES = 4 * P4D_MAX_SLICES };
 
 typedef struct way {
 	p4d_sdpa_shape shape;
