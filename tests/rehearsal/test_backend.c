@@ -59,7 +59,9 @@ enum { STEPS = 4, MOST_RANKS = 4, PATIENCE_SECONDS = 300, GRANULE = 2 << 20, OUT
 #define GRID SMALL "--tied off --seq-len 256 --max-seq-len 256 --global-batch 8 --micro-batch 2 "
 /* Long sequences: attention takes long enough to copy a layer's activations to the host during it. */
 #define LONG SMALL "--tied off --seq-len 32768 --max-seq-len 32768 --global-batch 4 --micro-batch 1 "
-#define TUNED "--init-from base --seq-len 256 --global-batch 8 --micro-batch 1 --lr 1e-3 --lora-rank 8 "
+#define FROM_BASE "--init-from base --seq-len 256 --global-batch 8 --micro-batch 1 --lr 1e-3 "
+#define TUNED FROM_BASE "--lora-rank 8 "
+#define PAIRS FROM_BASE "--workload preference "
 
 static const struct gpu {
 	const char *name;
@@ -110,6 +112,16 @@ static const run runs[] = {
     {"LoRA, dropout", 1, TUNED "--finetune lora --lora-dropout 0.1", 0, {0}, 0, 0},
     {"QLoRA", 1, TUNED "--finetune qlora", 0, {0}, 0, 0},
     {"QLoRA, tp 2", 2, TUNED "--finetune qlora --tp 2", 1, {52, 144, 200, 0, 0, 0}, 0, 0},
+    /* the reference is computed before the first step */
+    {"DPO", 1, PAIRS, 0, {0}, 0, OWN_ON_80},
+    {"DPO, LoRA, tp 2",
+     2,
+     PAIRS "--finetune lora --lora-rank 8 --tp 2",
+     1,
+     {52, 144, 200, 0, 0, 0},
+     0,
+     OWN_ON_80},
+    {"DPO, pp 2", 2, PAIRS "--pp 2", 2, {0, 0, 0, 0, 8, 8}, 4, OWN_ON_80},
     {"FP8 by blocks", 1, SHORT "--precision fp8", 0, {0}, 0, ON_90},
     {"FP8 by blocks, kept", 1, SHORT "--precision fp8 --recompute keep", 0, {0}, 0, ON_90},
     {"MXFP8", 1, SHORT "--precision fp8 --fp8-recipe mxfp8", 0, {0}, 0, ON_100},
@@ -161,6 +173,9 @@ static const run runs[] = {
      {1, 0, 0, 0, 136, 136},
      4,
      0},
+    {"8-bit AdamW", 1, SHORT "--optimizer adamw-8bit", 0, {0}, 0, 0},
+    {"8-bit AdamW, dp 2", 2, SHORT "--optimizer adamw-8bit", 1, {1, 4, 4, 0, 0, 0}, 8, 0},
+    {"bf16 moments", 1, SHORT "--optimizer-dtype bf16", 0, {0}, 0, 0},
     {"Muon", 1, SHORT "--optimizer muon", 0, {0}, 0, 0},
     {"Muon, fp32", 1, SHORT "--optimizer muon --precision fp32", 0, {0}, 0, OWN_ATTENTION},
     {"Muon, odd sizes", 1, ODD "--optimizer muon", 0, {0}, 0, 0},
@@ -253,6 +268,13 @@ static void put_environment(const struct gpu *on, const p4d_gpu *gpu, bool fused
 	setenv("P4D_WATCH", in_directory("watch"), 1);
 }
 
+static const char *data_of(const run *r)
+{
+	if (strstr(r->words, "--workload preference"))
+		return "pairs";
+	return strstr(r->words, "--sequences packed") ? "lines" : "text";
+}
+
 /* Runs p4d-train in the test's directory with the stand-ins preloaded, as `p4d rehearse` does. */
 static void train(const run *r, const char *gpu)
 {
@@ -264,8 +286,8 @@ static void train(const run *r, const char *gpu)
 		 "cd %s && LD_LIBRARY_PATH=%s/lib LD_PRELOAD=libp4d-rehearsal.so "
 		 "P4D_LIBDIR='%s/tests/doubles/standins/.libs' exec '%s/p4d-train' --device cuda --gpu %s "
 		 "--local-ranks %u --steps %d --checkpoint kept --save-every %d --data %s --log log %s",
-		 test_directory, test_directory, build(), build(), gpu, r->ranks, STEPS, STEPS,
-		 strstr(r->words, "--sequences packed") ? "lines" : "text", r->words);
+		 test_directory, test_directory, build(), build(), gpu, r->ranks, STEPS, STEPS, data_of(r),
+		 r->words);
 	launched_start(&l, argv, in_directory("output"), in_directory("errors"));
 	if (!launched_gone(&l, PATIENCE_SECONDS))
 		fail_msg("%s: it does not end", r->name);
@@ -318,15 +340,20 @@ static void check_rank(const run *r, const watched_rank *w, uint32_t number, int
 {
 	char why[WATCHED_TEXT];
 	const uint64_t graphs = watched_grown(w, 2, P4D_REPORT_GRAPHS);
+	const bool pairs = strstr(r->words, "--workload preference");
+	const unsigned first = pairs ? 2 : 1; /* step 1 also has the reference's passes */
 
 	if (!w->ended || w->moments != STEPS + 4)
 		fail_msg("%s, rank %u: %u moments were seen", r->name, number, w->moments);
 	if (w->moment[w->moments - 1].count[P4D_REPORT_MISSING])
 		fail_msg("%s, rank %u: it calls what no stand-in plays: %s", r->name, number,
 			 content("report"));
-	if (!watched_still(w, STEPS, why) || !watched_alike(w, STEPS, why) || !watched_freed(w, why) ||
+	if (!watched_still(w, STEPS, why) || !watched_alike(w, first, STEPS, why) || !watched_freed(w, why) ||
 	    !watched_known(w, STEPS, why))
 		fail_msg("%s, rank %u: %s", r->name, number, why);
+	if (pairs && watched_grown(w, 1, P4D_REPORT_PRODUCTS) <
+			 watched_grown(w, 2, P4D_REPORT_PRODUCTS) + STEPS * r->ranks)
+		fail_msg("%s, rank %u: the reference was not computed", r->name, number);
 	if (w->moment[w->moments - 1].bytes != p4d_memory_context_bytes() ||
 	    w->moment[1].count[P4D_REPORT_ALLOCATIONS] != 1)
 		fail_msg("%s, rank %u: more than the arena was allocated, or it was not given back", r->name,
@@ -455,6 +482,9 @@ static int prepare(void **state)
 	shell("'%s/p4d' data -o text 0 1 2 >output", build());
 	shell("yes 'thirty-one letters make a line.' | head -n 1000 >lines.txt");
 	shell("'%s/p4d' data --split-lines -o lines lines.txt >output", build());
+	shell("yes '{\"prompt\": \"two words\", \"chosen\": \"a good answer\", \"rejected\": \"no\"}' | "
+	      "head -n 100 >answers.jsonl");
+	shell("'%s/p4d' data --pairs --tokenizer bytes -o pairs answers.jsonl >output", build());
 	make_libraries();
 	return 0;
 }

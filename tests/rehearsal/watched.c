@@ -168,7 +168,7 @@ static bool same_calls(const watched_rank *r, unsigned step, char why[WATCHED_TE
 	return true;
 }
 
-bool watched_alike(const watched_rank *r, unsigned steps, char why[WATCHED_TEXT])
+bool watched_alike(const watched_rank *r, unsigned first, unsigned steps, char why[WATCHED_TEXT])
 {
 	static const named alike[] = {
 	    {P4D_REPORT_LAUNCHES, "launches"},       {P4D_REPORT_PRODUCTS, "products"},
@@ -184,7 +184,7 @@ bool watched_alike(const watched_rank *r, unsigned steps, char why[WATCHED_TEXT]
 					 watched_grown(r, 2, alike[i].count));
 				return false;
 			}
-	for (unsigned step = 1; step <= steps; step++)
+	for (unsigned step = first; step <= steps; step++)
 		if (!same_calls(r, step, why))
 			return false;
 	return true;

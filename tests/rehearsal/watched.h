@@ -54,10 +54,12 @@ uint64_t watched_grown(const watched_rank *rank, unsigned step, int count);
  * a call.
  */
 bool watched_still(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* All steps make the same NCCL calls. From the second step on, all have the same launches, matmuls and
- * copies. */
-bool watched_alike(const watched_rank *rank, unsigned steps, char why[WATCHED_TEXT]);
-/* At the end, the program has freed everything that it allocated. */
+/*
+ * All steps from `first` on have the same calls of NCCL, and from the second on the same launches, products
+ * and copies.
+ */
+bool watched_alike(const watched_rank *rank, unsigned first, unsigned steps, char why[WATCHED_TEXT]);
+/* At the end, everything that was allocated has been freed. */
 bool watched_freed(const watched_rank *rank, char why[WATCHED_TEXT]);
 /* The program has made each kind of a step's NCCL calls before the first step, with at least as many
  * bytes. So NCCL neither connects nor allocates anything during steps. */

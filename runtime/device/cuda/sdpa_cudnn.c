@@ -9,7 +9,6 @@
 #include "request/layout.h"
 
 /*
-/*
  * Maximum number of plans. A model has two to six, and with token slices four for each slice: two passes, of
  * layers with and without a window. There is no eviction, because the GPU may still run a plan.
  */
