@@ -7,7 +7,7 @@
 NAME/config.json and model.safetensors (bf16) are the model; truth/model.safetensors has, under the name of each weight, the gradient
 of the mean loss, and "loss", "tokens" and "labels"; truth/logits.npy those of the first sequence, which is `text` in the characters of
 released/tokenizer.json; truth/steps.npy has the losses of STEPS steps with AdamW. Labels of -1 are not trained on. lora/model.safetensors are adapters of all linear layers beside it, as PEFT names them, lora/truth what those
-change: gradients, loss and logits. Everything is computed in float64, with RoPE's angles, too (transformers 5.23, peft 0.21, torch 2.15).
+change: gradients, loss, logits and steps. Everything is computed in float64, with RoPE's angles, too (transformers 5.23, peft 0.21, torch 2.15).
 With --lora only what is in lora/ is written, with --steps only steps.npy; with names only these models.
 
 Numbers are drawn again until no tensor of the gradient is off by more than WELL when transformers computes it in float32 with half an
@@ -163,12 +163,17 @@ def write_steps(model, single, tokens, labels, to):
     return abs(steps(single, tokens, labels) / truth - 1).max()
 
 
-def add_adapters(model, path):
-    """Of all linear layers but the head, with numbers of fp32; stored in `path`, returned by their names there."""
+def with_adapters(model):
+    """Adds adapters of all linear layers but the head; with the names under which they are stored, by those of parameters."""
     model = peft.get_peft_model(model, peft.LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM",
                                                        fan_in_fan_out=type(model).__name__.startswith("GPT2")))
-    adapters = {name: p for name, p in model.named_parameters() if ".lora_" in name}
-    names = {name: name.replace(".default", "") for name in adapters}
+    return model, {name: name.replace(".default", "") for name, _ in model.named_parameters() if ".lora_" in name}
+
+
+def add_adapters(model, path):
+    """Adapters with numbers of fp32, which are stored in `path`."""
+    model, names = with_adapters(model)
+    adapters = {name: p for name, p in model.named_parameters() if name in names}
     with torch.no_grad():
         for p in adapters.values():
             p.data = torch.randn(p.shape) * 0.1
@@ -211,6 +216,17 @@ def stored_base(of_library, path):
     return exact(single), single
 
 
+def stored_adapters(of_library, path):
+    """make_adapters', as it is stored."""
+    model = of_library.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    single, names = with_adapters(model)
+    stored = safetensors.torch.load_file(os.path.join(path, "lora", "model.safetensors"))
+    for name, p in single.named_parameters():
+        if name in names:
+            p.data = stored[names[name]]
+    return exact(single), single
+
+
 def main(directory, only, part):
     generator = torch.Generator().manual_seed(9)
     tokens = torch.randint(0, VOCAB, (BATCH, LENGTH + 1), generator=generator)
@@ -240,10 +256,10 @@ def main(directory, only, part):
         if part != "--lora":
             print(name, "steps, in float32 within",
                   write_steps(*stored_base(of_library, path), tokens, labels, os.path.join(path, "truth")))
-        if part == "--steps":
-            continue
         lora = os.path.join(path, "lora", "truth")
-        write(f"{name} with adapters", lambda seed: make_adapters(of_library, path, seed), 71 + number, lora)
+        if part != "--steps":
+            write(f"{name} with adapters", lambda seed: make_adapters(of_library, path, seed), 71 + number, lora)
+        print(name, "steps of adapters, in float32 within", write_steps(*stored_adapters(of_library, path), tokens, labels, lora))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ bool watched_still(const watched_rank *rank, unsigned steps, char why[WATCHED_TE
  * and copies.
  */
 bool watched_alike(const watched_rank *rank, unsigned first, unsigned steps, char why[WATCHED_TEXT]);
-/* At the end, everything that was allocated has been freed. */
+/* At the end, the program has freed everything that it allocated. */
 bool watched_freed(const watched_rank *rank, char why[WATCHED_TEXT]);
 /* The program has made each kind of a step's NCCL calls before the first step, with at least as many
  * bytes. So NCCL neither connects nor allocates anything during steps. */

@@ -2,7 +2,7 @@
 /*
  * Each architecture of p4d-train computes what transformers computes, for tiny models of released families
  * in fp32 and in any layout: loss, gradients of all weights, logits, and the losses of 20 steps with
- * AdamW. With adapters, p4d-train computes what PEFT computes. The error of a gradient is relative to the
+ * AdamW. With adapters, p4d-train computes all of that as PEFT does. The error of a gradient is relative to the
  * norm of this gradient. tests/parity/make_parity.py made the reference in fp64.
  */
 #include "support/support.h"
@@ -358,10 +358,8 @@ static void compare(bool adapters)
 			run(&layouts[k], compute, &p);
 		run(&alone, predict, &p);
 		run(&sharded, predict, &p);
-		if (!adapters) {
-			run(&alone, train, &p);
-			run(&sharded, train, &p);
-		}
+		run(&alone, train, &p);
+		run(&sharded, train, &p);
 		print_message("%-14s %-8s loss %.1e  gradients %.1e, worst tensor %.1e  logits %.1e\n",
 			      models[i], adapters ? "adapters" : "", p.loss, p.gradients, p.tensor, p.logits);
 	}
