@@ -293,6 +293,41 @@ static void counted_attention_gradient(p4d_device *device, p4d_dtype type, void 
 	end("attention_gradient", 2 * attention_bytes(shape, width(type)), attention_seconds(shape, true));
 }
 
+/* Counts q, k, v, o and the gradient of o, and the fp32 gradients, which are read and written. */
+static void counted_attention_backward(p4d_device *device, p4d_dtype type, float *dq, float *dk, float *dv,
+				       const void *d_o, const float *lse, float *row_sums, const void *q,
+				       const void *k, const void *v, const p4d_attention_shape *shape,
+				       void *workspace)
+{
+	const p4d_attention_shape *s = shape;
+	const double queries = (double)(s->batch * s->queries * s->heads * s->head_dim),
+		     keys = (double)(s->batch * s->keys * s->kv_heads * s->head_dim);
+
+	(void)device;
+	begin();
+	cuda.attention_backward(&cuda, type, dq, dk, dv, d_o, lse, row_sums, q, k, v, shape, workspace);
+	end("attention_backward",
+	    attention_bytes(s, width(type)) + width(type) * queries + 8 * (queries + 2 * keys),
+	    attention_seconds(s, true));
+}
+
+static void counted_cast(p4d_device *device, p4d_dtype to, void *y, p4d_dtype from, const void *x,
+			 uint64_t count)
+{
+	(void)device;
+	begin();
+	cuda.cast(&cuda, to, y, from, x, count);
+	end("cast", (width(to) + width(from)) * (double)count, 0);
+}
+
+static void counted_accumulate(p4d_device *device, float *y, p4d_dtype type, const void *x, uint64_t count)
+{
+	(void)device;
+	begin();
+	cuda.accumulate(&cuda, y, type, x, count);
+	end("accumulate", (8 + width(type)) * (double)count, 0);
+}
+
 static void counted_sum_squares(p4d_device *device, double *sum, const float *x, uint64_t count)
 {
 	(void)device;
@@ -344,6 +379,9 @@ int counted_device_open(p4d_device *device, const p4d_layout *layout, const p4d_
 	device->product = counted_product;
 	device->attention = counted_attention;
 	device->attention_gradient = counted_attention_gradient;
+	device->attention_backward = counted_attention_backward;
+	device->cast = counted_cast;
+	device->accumulate = counted_accumulate;
 	device->sum_squares = counted_sum_squares;
 #define TYPED(name, parameters, arguments) device->name = counted_##name;
 #define PLAIN TYPED

@@ -303,16 +303,19 @@ static void documents(void **state)
 	assert_true(fabs(fused_mfu - whole_mfu) < 0.05);
 }
 
-/* Bytes of a step without the copies of NCCL's stand-in through the host. */
-static double on_gpu_bytes(const counted_step *step)
+/* A step without the copies of NCCL's stand-in through the host. */
+static counted_step on_gpu(const counted_step *step)
 {
-	double bytes = step->bytes;
+	counted_step rest = *step;
 
-	for (unsigned i = 0; i < step->operations; i++)
-		if (!strcmp(step->operation[i].name, "upload") ||
-		    !strcmp(step->operation[i].name, "download"))
-			bytes -= step->operation[i].bytes;
-	return bytes;
+	for (unsigned i = 0; i < step->operations; i++) {
+		const counted_operation *o = &step->operation[i];
+		if (strcmp(o->name, "upload") && strcmp(o->name, "download"))
+			continue;
+		rest.launches -= o->launches;
+		rest.bytes -= o->bytes;
+	}
+	return rest;
 }
 
 /* With tp-comm-overlap, eight matmuls of a layer are computed in halves: those with gathered inputs and
@@ -339,9 +342,48 @@ static void halves(void **state)
 	/* computed in halves, each of the four matrices is read once more in each pass; with two ranks, a
 	 * rank has half of each */
 	const double matrices = 2048 * (2048 + 2 * 512 + 2048 + 3 * 8192) / 2;
-	print_message("%.3f GB in halves, %.3f whole\n", on_gpu_bytes(&half) / 1e9,
-		      on_gpu_bytes(&whole) / 1e9);
-	assert_true(fabs(on_gpu_bytes(&half) - on_gpu_bytes(&whole) - 2 * 2 * matrices) < 1);
+	print_message("%.3f GB in halves, %.3f whole\n", on_gpu(&half).bytes / 1e9,
+		      on_gpu(&whole).bytes / 1e9);
+	assert_true(fabs(on_gpu(&half).bytes - on_gpu(&whole).bytes - 2 * 2 * matrices) < 1);
+}
+
+/*
+ * Context parallelism on two ranks, each with half of the tokens, compared with one rank: launches and bytes
+ * without messages. A rank's own block of keys and the other rank's block are two calls of attention, each
+ * with a merge; backward, the gradients of keys and values are summed in fp32. With all-gather there is one
+ * call for all keys. p4d's own kernels compute packed documents there, in one launch for each call.
+ */
+static void context_parallel(void **state)
+{
+#define HALF PACKED "recompute=keep cp="
+	static const struct {
+		const char *name, *options;
+		uint64_t document, launches;
+		double gigabytes;
+	} cases[] = {
+	    {"whole", HALF "1", 0, 310, 112.53},
+	    {"ring", HALF "2", 0, 448, 69.47},
+	    {"all-gather", HALF "2 cp-comm=all-gather", 0, 408, 64.60},
+	    {"documents, ring", HALF "2 document-len=1k", 1024, 416, 69.47},
+	    {"documents, all-gather", HALF "2 cp-comm=all-gather document-len=1k", 1024, 360, 64.60},
+	    {"FP8, whole", HALF "1 precision=fp8", 0, 374, 112.00},
+	    {"FP8, ring", HALF "2 precision=fp8", 0, 512, 69.20},
+	    {"FP8, all-gather", HALF "2 precision=fp8 cp-comm=all-gather", 0, 472, 64.33},
+	};
+	unsigned wrong = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		document_length = cases[i].document;
+		const counted_step all = step_on(strstr(cases[i].options, "cp=2") ? 2 : 1, cases[i].options),
+				   step = on_gpu(&all);
+		const double gigabytes = step.bytes / 1e9;
+		print_message("%s: %llu launches, %.2f GB\n", cases[i].name,
+			      (unsigned long long)step.launches, gigabytes);
+		wrong += step.launches != cases[i].launches || fabs(gigabytes - cases[i].gigabytes) > 0.005;
+	}
+	document_length = 0;
+	assert_int_equal(wrong, 0);
 }
 
 static int set_up(void **state)
@@ -363,9 +405,9 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(steps),   cmocka_unit_test(gain_of_fp8), cmocka_unit_test(no_copies),
-	    cmocka_unit_test(a_layer), cmocka_unit_test(families),    cmocka_unit_test(documents),
-	    cmocka_unit_test(halves),
+	    cmocka_unit_test(steps),   cmocka_unit_test(gain_of_fp8),      cmocka_unit_test(no_copies),
+	    cmocka_unit_test(a_layer), cmocka_unit_test(families),         cmocka_unit_test(documents),
+	    cmocka_unit_test(halves),  cmocka_unit_test(context_parallel),
 	};
 
 	return cmocka_run_group_tests_name("a step on a GPU", tests, set_up, tear_down);
