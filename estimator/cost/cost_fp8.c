@@ -24,6 +24,16 @@
 #define CAST_SLOWNESS 2.5
 #define IN_ORDER_SLOWNESS 1.45
 
+/*
+ * With one fp32 scale per block of 128 elements, the CUDA cores multiply the partial sums of each block by
+ * the scales of both operands. In the passes of activations, one of the scales belongs to a square block of
+ * the weight, so it is the same for a whole tile. In weight gradients, each row of both operands has its own
+ * scale, which takes longer. Chosen from DeepSeek-V3's profile on an H800
+ * (github.com/deepseek-ai/profile-data, train.json): 1.91e13 FLOPs of weight gradients in 27.5 ms, where p4d
+ * would predict 20.3 ms with the 20 multiprocessors that the exchange of tokens takes.
+ */
+#define ROW_SCALED_SLOWNESS 1.36
+
 typedef struct casting {
 	double reads;    /* bytes per element that a cast reads */
 	double copies;   /* number of copies of an operand that two matmuls use */
@@ -106,6 +116,13 @@ double p4d_cost__cast_seconds(const p4d_layout *l, const p4d_cost_rates *r, doub
 	const casting c = casting_of(l, r);
 
 	return l->precision == P4D_FP8 && elements > 0 ? cast(r, &c, elements, c.copies) : 0;
+}
+
+double p4d_cost__weight_gradient_slowness(const p4d_layout *l)
+{
+	const p4d_fp8_recipe *recipe = l->precision == P4D_FP8 ? &p4d_fp8_recipes[l->fp8_recipe] : NULL;
+
+	return recipe && recipe->block && recipe->scale_bytes == 4 ? ROW_SCALED_SLOWNESS : 1;
 }
 
 /* Adds the casts of latent attention, where each matmul's input and gradient are cast separately. */

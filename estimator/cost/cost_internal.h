@@ -198,6 +198,9 @@ p4d_cost_fp8_stored p4d_cost__fp8_stored(const p4d_layout *layout);
 double p4d_cost__quantize_seconds(const p4d_cost_rates *r, double bytes);
 /* p4d-train: seconds to quantize a layer's matrices once per step; 0: passes quantize them. */
 double p4d_cost__weight_casts(const p4d_layout *layout, const p4d_cost_rates *r);
+/* cost_fp8.c: how many times longer weight gradients take because both operands have a scale per row and
+ * block; 1 without such scales. */
+double p4d_cost__weight_gradient_slowness(const p4d_layout *layout);
 /* cost_nf4.c: adds the time of expanding frozen 4-bit matrices before each matmul. */
 void p4d_cost__expands(const p4d_layout *layout, const p4d_cost_rates *r, const p4d_cost_sizes *z,
 		       p4d_cost_part *part);

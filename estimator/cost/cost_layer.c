@@ -423,6 +423,7 @@ static void layer(const p4d_layout *l, const p4d_cost_rates *r, p4d_layer_kind k
 	elementwise(l, r, &z, kind, y);
 	if (l->precision == P4D_FP8)
 		p4d_cost__casts(l, r, &z, experts, &y->forward, &y->backward_input);
+	y->backward_weight.gemm *= p4d_cost__weight_gradient_slowness(l);
 	tensor_parallel(l, r, &z, kind, y);
 	p4d_cost__grid(l, r, &z, y);
 	if (p4d_cost__pairs(l))

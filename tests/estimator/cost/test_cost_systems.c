@@ -436,8 +436,10 @@ static double v3_tokens(const char *pipeline, const char *options, const p4d_gpu
 /*
  * DualPipe (DeepSeek-V3, arXiv 2412.19437, section 3.1): 180,000 hours of an H800 for 10^12 tokens. The
  * authors' profile (github.com/deepseek-ai/profile-data) is that of a forward and a backward chunk of four
- * layers with experts, at once, with the same number of tokens for all experts. Nobody published how uneven
- * the experts of the training were, and p4d counts none of it, so it is too fast.
+ * layers with experts, at once, with the same number of tokens for all experts. In the training (arXiv
+ * 2505.09343, table 4) a step took 19.93 s, of which the pairs of a forward and a backward pass took 13.95 s.
+ * A rank runs 97 to 104 such pairs in a step, so a pair took 134 to 144 ms, 4 to 11 % longer than in the
+ * profile. Nobody published how uneven the experts were, and p4d assumes even ones, so it is too fast.
  */
 static void dualpipe(void **state)
 {
@@ -451,15 +453,15 @@ static void dualpipe(void **state)
 	p4d_cost__pass(&l, &gpu, 3, 0, &chunk);
 	assert_int_equal(p4d_chunk_layers(&l, 3, 0), 4);
 	row("dualpipe: seconds of both passes of four layers", 0.1290,
-	    chunk.forward + chunk.backward_input + chunk.backward_weight, 0.12);
+	    chunk.forward + chunk.backward_input + chunk.backward_weight, 0.05);
 	const double whole = v3_tokens(DUALPIPE_V3, options, &gpu);
-	row("dualpipe: tokens per second, V3", published, whole, 0.16);
+	row("dualpipe: tokens per second, V3", published, whole, 0.12);
 	row("dualpipe: with imbalance=1.2", published,
 	    v3_tokens(DUALPIPE_V3, "token-nodes=4 expert-overlap=on imbalance=1.2", &gpu), 0.12);
 	/* the layer for a further token and its head are on both ends of a DualPipe, and on the last stage
 	 * alone with Megatron-LM, where all others wait for them */
 	row("dualpipe: with Megatron-LM's pipeline", published,
-	    v3_tokens(INTERLEAVED_V3, "mtp-layers=1 token-nodes=4 expert-overlap=on", &gpu), 0.23);
+	    v3_tokens(INTERLEAVED_V3, "mtp-layers=1 token-nodes=4 expert-overlap=on", &gpu), 0.26);
 	/* an exchange that nothing hides: a token's traffic on the network is proportional to the number
 	 * of nodes it is sent to */
 	const double seen = v3_tokens(DUALPIPE_V3, "token-nodes=4", &gpu),
