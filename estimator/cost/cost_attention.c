@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scores of attention and their values: fused or not, with context parallelism, and in slices. */
+#include "base/wide.h"
 #include "cost/cost_internal.h"
 
 /*
@@ -89,6 +90,32 @@ static void ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_si
 }
 
 /*
+ * PyTorch's ring (_templated_ring_attention) gathers keys and values of all ranks once per pass, and adds the
+ * blocks' results in fp32. Backward, each round sends gradients of keys and values on, in fp32. Eager code
+ * waits for a collective when it uses the result, after a block of attention. Code that torch.compile traces
+ * waits at once (_maybe_wrap_tensor), so nothing hides its collectives.
+ */
+static void gathered_ring(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost_sizes *z,
+			  double attention, bool backward, p4d_cost_share *out)
+{
+	const double cp = (double)l->cp, sum = 4, keys = z->n * 2 * z->G;
+	const double hidden = l->torch.compile ? 0 : attention / cp;
+	const p4d_cost_ring context = p4d_cost__ring_of(l, l->cp, p4d_tp_ranks(l));
+	const double gather = p4d_cost__gather_seconds(r, context, r->element * keys * cp),
+		     send = p4d_cost__neighbour_seconds(r, context, sum * keys);
+
+	out->context_comm += P4D_MOST(gather - hidden, 0.0);
+	if (!backward) {
+		out->memory_bound += (cp - 1) * p4d_cost__memory_seconds(r, 3 * sum * z->n * z->A);
+		return;
+	}
+	out->context_comm += cp * P4D_MOST(send - hidden, 0.0);
+	/* each round adds the block's gradients, and copies those of keys and values to send them */
+	out->memory_bound +=
+	    cp * p4d_cost__memory_seconds(r, (2 * sum + r->element) * (z->n * z->A + keys) + 2 * sum * keys);
+}
+
+/*
  * Adds the time to gather the keys and values of all ranks, which nothing hides. The backward pass also sums
  * their gradients. Some frameworks gather the two pieces of each sequence one after the other. Others gather
  * the keys and values of all sequences together, and must then reorder them and their gradients.
@@ -135,7 +162,9 @@ static void context(const p4d_layout *l, const p4d_cost_rates *r, const p4d_cost
 {
 	if (l->cp == 1)
 		return;
-	if (l->cp_comm == P4D_CP_ALL_GATHER)
+	if (p4d_framework_of(l->framework)->cost.gathers_for_ring)
+		gathered_ring(l, r, z, attention, backward, out);
+	else if (l->cp_comm == P4D_CP_ALL_GATHER)
 		all_gather(l, r, z, backward, out);
 	else if (l->cp_comm == P4D_CP_A2A)
 		all_to_all(l, r, z, l->cp, out);

@@ -193,5 +193,5 @@ const p4d_framework p4d_framework__fsdp = {
 	     .saves_norms_and_products = true,
 	     .eager_modules = true,
 	     .sdpa = true,
-	     .reorders_gathered_keys = true},
+	     .gathers_for_ring = true},
 };

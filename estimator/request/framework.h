@@ -54,6 +54,8 @@ typedef struct p4d_framework_cost {
 	bool casts_each_product; /* FP8: casts both operands of every matmul, after gathering them */
 	bool reorders_gathered_keys; /* gathers all sequences together; otherwise piece by piece, in
 				      * place */
+	/* gathers keys and values once, and then computes block by block as in a ring */
+	bool gathers_for_ring;
 	/*
 	 * queries and keys are rotated by one kernel each, and another kernel concatenates their gradients
 	 * with the gradient of the values; false: one kernel does all in place
