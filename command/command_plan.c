@@ -49,22 +49,18 @@ typedef struct described {
 /* Computes layout, memory and step time of a candidate that fits. */
 static int describe(const p4d_subject *subject, const p4d_candidate *candidate, described *d, p4d_error *err)
 {
-	p4d_stage stage;
-
 	if (p4d_layout_build(&candidate->request, subject->nodes, subject->gpus_per_node, &d->layout, err) <
 		0 ||
-	    p4d_memory_estimate(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0 ||
 	    p4d_report_timed_of(&d->layout, subject->capacity.gpu, &candidate->step, &d->timed, err) < 0)
 		return -1;
-	p4d_memory_play(&d->layout, &subject->capacity, &d->estimate);
-	d->least_bytes = d->most_bytes = d->estimate.peak.device_bytes;
-	for (uint32_t i = 0; i < p4d_memory_stage_count(&d->layout, subject->method); i++) {
-		if (p4d_memory_of_estimate(&d->layout, &d->estimate, i, &stage, err) < 0)
-			return -1;
-		if (stage.device_bytes < d->least_bytes)
-			d->least_bytes = stage.device_bytes;
-	}
-	return 0;
+	if (candidate->has_memory)
+		d->estimate = candidate->memory;
+	else if (p4d_memory_estimate(&d->layout, subject->method, &subject->capacity, &d->estimate, err) < 0)
+		return -1;
+	else
+		p4d_memory_play(&d->layout, &subject->capacity, &d->estimate);
+	d->most_bytes = d->estimate.peak.device_bytes;
+	return p4d_memory_least_of_estimate(&d->layout, &d->estimate, &d->least_bytes, err);
 }
 
 /* Makes the plan line of a candidate, with its GPUs. */

@@ -17,8 +17,15 @@ uint64_t p4d_megatron__named(const p4d_megatron_step *p, const char *name)
 	return 0;
 }
 
+/* A name that was allocated is found by its pointer, because layers ask for the same names again and again.
+ */
 void p4d_megatron__once(p4d_megatron_step *p, const char *name)
 {
+	for (unsigned i = 0; i < p->onces; i++)
+		if (p->once[i] == name)
+			return;
+	if (p->onces < P4D_MEGATRON_ONCE)
+		p->once[p->onces++] = name;
 	for (unsigned i = 0; i < p->plan->count; i++)
 		if (!p->exists[i] && !strcmp(p->plan->tensor[i].name, name)) {
 			take_bytes(p, p->plan->tensor[i].bytes);

@@ -14,6 +14,7 @@
  */
 enum {
 	P4D_MEGATRON_PLAYED_SLOTS = 24,
+	P4D_MEGATRON_ONCE = 32,
 	P4D_MEGATRON_DEPTH = 24,
 	P4D_MEGATRON_CHUNKS = 16,
 	P4D_MEGATRON_RING = 64 /* largest number of context-parallel ranks that is simulated */
@@ -101,8 +102,10 @@ typedef struct p4d_megatron_step {
 	bool first, last;
 	bool routed[P4D_MEGATRON_CHUNKS][P4D_MEGATRON_DEPTH]; /* layers with experts */
 	unsigned element;                                     /* bytes of an activation */
-	bool exists[P4D_TENSORS]; /* rows of the plan that are already allocated */
-	bool has_workspaces;      /* the experts' workspaces are allocated */
+	bool exists[P4D_TENSORS];            /* rows of the plan that are already allocated */
+	const char *once[P4D_MEGATRON_ONCE]; /* names of such rows */
+	unsigned onces;
+	bool has_workspaces; /* the experts' workspaces are allocated */
 	p4d_allocated kept[P4D_MEGATRON_PLAYED_SLOTS][P4D_MEGATRON_DEPTH][P4D_MEGATRON_KEPT];
 	/* tensors of the head, whose backward pass follows immediately */
 	p4d_allocated head_input, head_norm, logits;

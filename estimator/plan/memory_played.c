@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/memory_played.h"
 
+#include "base/wide.h"
 #include "plan/plan_rows.h"
 #include "request/framework.h"
 
@@ -49,12 +50,22 @@ static bool sizes_stay(const p4d_layout *l)
  * rehearsed allocators need at most 1.42 times the allocated memory. */
 #define LEAST_SHORT 0.66
 
+/* What a stage's allocator needs at least; 0: unknown. A stage of the estimate is not simulated again. */
+static uint64_t needed_by(const p4d_layout *l, const p4d_estimate *e, uint32_t stage)
+{
+	for (uint32_t i = 0; i < e->stages_played; i++)
+		if (e->played[i].stage == stage)
+			return e->played[i].bytes;
+	return p4d_memory_reserved(l, e->gpu, stage, true);
+}
+
 /*
  * Simulates the allocator in a stage if the GPU is nearly full. Returns whether it did. The constant share
  * remains where it is larger and the simulation may be too small: the site measured margins of p4d's
- * constants, or tensors have other sizes in each step.
+ * constants, or tensors have other sizes in each step. notes: keeps the result; may be NULL.
  */
-static bool play_stage(const p4d_layout *l, const p4d_estimate *e, uint32_t number, p4d_stage *stage)
+static bool play_stage(const p4d_layout *l, const p4d_estimate *e, uint32_t number, p4d_stage *stage,
+		       p4d_estimate *notes)
 {
 	uint64_t *const share = &stage->part[P4D_PART_FRAGMENTATION];
 	const uint64_t rest = stage->device_bytes - *share;
@@ -62,7 +73,9 @@ static bool play_stage(const p4d_layout *l, const p4d_estimate *e, uint32_t numb
 	if (stage->phase > P4D_STEP || rest > e->capacity_bytes ||
 	    (double)rest < LEAST_SHORT * (double)e->capacity_bytes)
 		return false;
-	const uint64_t needed = p4d_memory_reserved(l, e->gpu, number, true);
+	const uint64_t needed = needed_by(l, e, number);
+	if (notes && notes->stages_played < P4D_PLAYED_STAGES)
+		notes->played[notes->stages_played++] = (p4d_played_stage){number, needed};
 	if (needed < stage->allocated_bytes)
 		return false;
 	const uint64_t played = needed - stage->allocated_bytes;
@@ -85,11 +98,29 @@ int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *e, uint
 	if (p4d_memory_of_stage(layout, e->method, e->gpu, stage, out, err) < 0)
 		return -1;
 	if (e->is_played)
-		play_stage(layout, e, stage, out);
+		play_stage(layout, e, stage, out, NULL);
 	return 0;
 }
 
-enum { PLAYED_STAGES = 4 }; /* the most stages that are simulated for a verdict */
+int p4d_memory_least_of_estimate(const p4d_layout *l, const p4d_estimate *e, uint64_t *bytes, p4d_error *err)
+{
+	uint32_t least = e->stage;
+	p4d_stage stage;
+
+	*bytes = e->peak.device_bytes;
+	for (uint32_t i = 0; i < p4d_memory_stage_count(l, e->method); i++) {
+		if (p4d_memory_of_stage(l, e->method, e->gpu, i, &stage, err) < 0)
+			return -1;
+		if (stage.device_bytes < *bytes) {
+			*bytes = stage.device_bytes;
+			least = i;
+		}
+	}
+	if (p4d_memory_of_estimate(l, e, least, &stage, err) < 0)
+		return -1;
+	*bytes = P4D_LEAST(stage.device_bytes, e->peak.device_bytes);
+	return 0;
+}
 
 void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_estimate *e)
 {
@@ -99,13 +130,13 @@ void p4d_memory_play(const p4d_layout *l, const p4d_capacity *capacity, p4d_esti
 	uint32_t i;
 
 	if (e->method == P4D_METHOD_PAPER || !capacity->gpu || !lengths_stay(l) ||
-	    !play_stage(l, e, e->stage, &most.peak))
+	    !play_stage(l, e, e->stage, &most.peak, &most))
 		return;
 	most.is_played = true;
-	for (unsigned left = PLAYED_STAGES - 1; p4d_memory__next_stage(l, &all, &i);) {
+	for (unsigned left = P4D_PLAYED_STAGES - 1; p4d_memory__next_stage(l, &all, &i);) {
 		if (i == e->stage || p4d_memory_of_stage(l, e->method, e->gpu, i, &stage, NULL) < 0)
 			continue;
-		left -= left && play_stage(l, e, i, &stage);
+		left -= left && play_stage(l, e, i, &stage, &most);
 		if (stage.device_bytes > most.peak.device_bytes) {
 			most.peak = stage;
 			most.stage = i;

@@ -26,6 +26,11 @@ void p4d_memory_play(const p4d_layout *layout, const p4d_capacity *capacity, p4d
 int p4d_memory_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint32_t stage,
 			   p4d_stage *out, p4d_error *err);
 
+/* Bytes on the device of the stage with the least memory: the stage with the least memory while fragmentation
+ * is a constant share. Only this stage is simulated, like p4d_memory_of_estimate. */
+int p4d_memory_least_of_estimate(const p4d_layout *layout, const p4d_estimate *estimate, uint64_t *bytes,
+				 p4d_error *err);
+
 /*
  * For a layout above the fraction: a reason, for messages, why it may need less and then stay below. Reasons
  * are that newer releases of its program allocate less (if nobody named the release), and that experts drop

@@ -72,6 +72,14 @@ typedef struct p4d_stage {
 	bool plays_allocator; /* fragmentation is from a simulated allocator, not a constant share */
 } p4d_stage;
 
+/* The allocator of a stage, as p4d_memory_play simulated it. */
+enum { P4D_PLAYED_STAGES = 4 }; /* the most stages that are simulated for a verdict */
+
+typedef struct p4d_played_stage {
+	uint32_t stage;
+	uint64_t bytes; /* see p4d_memory_reserved */
+} p4d_played_stage;
+
 typedef struct p4d_estimate {
 	int method;
 	const p4d_gpu *gpu;      /* NULL when unknown */
@@ -80,7 +88,9 @@ typedef struct p4d_estimate {
 	uint32_t stage;          /* the stage with the most memory */
 	p4d_stage peak;          /* peak of that stage */
 	double fraction;
-	bool is_played;      /* p4d_memory_play was called, so that other stages are also simulated */
+	bool is_played; /* p4d_memory_play was called, so that other stages are also simulated */
+	p4d_played_stage played[P4D_PLAYED_STAGES];
+	uint32_t stages_played;
 	uint64_t host_bytes; /* per node, at most; P4D_NOT_MODELLED if unknown */
 	/*
 	 * Part of host_bytes: tensors that are offloaded and stay on the host, without an allowance for

@@ -235,18 +235,19 @@ enum { TO_SIMULATE = 150000 }; /* units of the budget for a candidate's allocato
  * Simulates the allocator for a candidate. Returns the candidate's memory, divided by its memory with the
  * constant share. 1: the candidate fits.
  */
-static double excess_of(const p4d_search_space *space, const p4d_candidate *candidate)
+static double excess_of(const p4d_search_space *space, p4d_candidate *candidate)
 {
-	p4d_estimate e;
+	p4d_estimate *const e = &candidate->memory;
 	p4d_layout layout;
 
 	if (p4d_layout_build(&candidate->request, space->nodes, space->gpus_per_node, &layout, NULL) < 0 ||
-	    p4d_memory_estimate(&layout, space->method, &space->capacity, &e, NULL) < 0)
+	    p4d_memory_estimate(&layout, space->method, &space->capacity, e, NULL) < 0)
 		return 1;
-	p4d_memory_play(&layout, &space->capacity, &e);
-	if (e.is_played && space->budget)
+	p4d_memory_play(&layout, &space->capacity, e);
+	candidate->has_memory = true;
+	if (e->is_played && space->budget)
 		space->budget->left -= space->budget->left < TO_SIMULATE ? space->budget->left : TO_SIMULATE;
-	return e.fraction <= space->limit ? 1 : e.fraction / candidate->fraction;
+	return e->fraction <= space->limit ? 1 : e->fraction / candidate->fraction;
 }
 
 /* Drops candidates that do not fit if the allocator is simulated. Returns how many remain. *excess: of the

@@ -62,7 +62,9 @@ typedef struct p4d_candidate {
 	p4d_request request;   /* complete, except for options that the cluster decides */
 	uint64_t device_bytes; /* memory of the fullest GPU, with a constant share for fragmentation */
 	double fraction;
-	p4d_step step; /* predicted; all 0 if the cost model does not cover the GPU */
+	p4d_step step;       /* predicted; all 0 if the cost model does not cover the GPU */
+	p4d_estimate memory; /* with the simulated allocator, if has_memory */
+	bool has_memory;
 } p4d_candidate;
 
 typedef struct p4d_search_counts {

@@ -169,6 +169,7 @@ static void fill(const p4d_search_enumeration *w, uint64_t device_bytes, p4d_can
 	candidate->request = w->trial;
 	candidate->device_bytes = device_bytes;
 	candidate->fraction = fraction_of(w, device_bytes);
+	candidate->has_memory = false;
 	candidate->step = (p4d_step){.seconds = 0};
 }
 

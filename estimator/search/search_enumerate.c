@@ -115,7 +115,8 @@ static uint64_t counted_ends(const p4d_search_enumeration *w)
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < ENDS; i++)
-		count += p4d_is_set(&w->trial, ends[i]) && p4d_framework_value(&w->trial, ends[i]) > 0;
+		count += w->trial.value[ends[i]] > 0 && p4d_is_set(&w->trial, ends[i]) &&
+			 p4d_framework_value(&w->trial, ends[i]) > 0;
 	return count;
 }
 
