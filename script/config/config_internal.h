@@ -11,7 +11,7 @@ typedef struct p4d_config_entries {
 	p4d_config_node *owner, *last;
 } p4d_config_entries;
 
-/* Allocates a node. NULL: too many nodes, or no memory; tree->why says which. */
+/* Allocates a node. NULL: there are too many nodes, or there is no memory; tree->why says which. */
 p4d_config_node *p4d_config__node(p4d_config *tree, p4d_config_kind kind, size_t line);
 void p4d_config__add(p4d_config_entries *entries, p4d_config_node *node);
 /* Whether the time limit is exceeded; tree->why then says so. */

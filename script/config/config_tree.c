@@ -8,7 +8,7 @@
 
 #include "config/config_internal.h"
 
-enum { CHUNK_BYTES = 16384, NODES_BETWEEN = 512 /* checks the clock */ };
+enum { CHUNK_BYTES = 16384, NODES_BETWEEN = 512 /* number of nodes between two checks of the clock */ };
 
 struct p4d_config_chunk {
 	struct p4d_config_chunk *next;

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Configuration files of training programs as trees of one format, in which every value knows its line
- * number. The parsers are libraries that p4d opens on demand (libp4d-yaml.so, libp4d-toml.so), because most
- * submissions need no such file.
+ * Configuration files of training programs as trees. Every format gives the same kind of tree, and every
+ * value knows its line number. The parsers are libraries that p4d opens on demand (libp4d-yaml.so,
+ * libp4d-toml.so), because most submissions need no such file.
  */
 
 typedef enum p4d_config_kind {
@@ -21,7 +21,7 @@ typedef enum p4d_config_kind {
 typedef struct p4d_config_node {
 	p4d_config_kind kind;
 	uint32_t line;
-	const char *key;  /* name of an entry of a map */
+	const char *key;  /* the entry's name, if the node is an entry of a map */
 	const char *text; /* text of a scalar, without quotes */
 	const struct p4d_config_node *first, *next;
 } p4d_config_node;
@@ -42,7 +42,7 @@ typedef struct p4d_config {
 /* CPU time of this thread, in ns. */
 uint64_t p4d_config_clock(void);
 
-/* Parses a text. False, with tree->why, if the text is malformed, too large, too deep, has too many
- * values, or takes too long. */
+/* Parses a text. False: the text is malformed, too large or too deep, it has too many values, or parsing
+ * takes too long; tree->why says which. */
 typedef bool p4d_config_read(p4d_config *tree, const char *text, size_t length);
 void p4d_config_free(p4d_config *tree);

@@ -15,11 +15,12 @@
 extern const char *const p4d_reader__of_trl[], *const p4d_reader__of_trl_rl[],
 						   *const p4d_reader__of_examples[];
 
-/* Takes an argument into account: "--name" or "--table.name". */
+/* Updates the evidence with the name of an argument: "--name", or "--table.name" from a file. */
 void p4d_reader__weigh(p4d_read_evidence *evidence, const p4d_reader *reader, const char *name);
 /*
- * Weighs the arguments on a command line, starting at words[first], and the variables that replace arguments.
- * *left: number of words that may still be weighed in this script. A command with more words proves nothing.
+ * Weighs the arguments on a command line, starting at words[first], and the variables that replace
+ * arguments. *left: number of words that may still be weighed in this script. If the command has more
+ * words than that, its arguments prove nothing.
  */
 p4d_read_evidence p4d_reader__weigh_command(p4d_shell *shell, const p4d_launch *launch,
 					    const p4d_reader *reader, size_t first, unsigned *left);

@@ -31,7 +31,7 @@ static const char mpi_switches[] =
 /* Programs that run a command in a container image, which has its own Python. */
 static const char images[] = " apptainer singularity enroot sarus shifter podman podman-hpc docker ch-run ";
 
-/* Options of container programs that take two values. */
+/* Options of MPI launchers that take two values. */
 static const char mpi_pairs[] = " mca gmca omca pmixmca prtemca genv env ";
 
 static const launcher launchers[] = {

@@ -114,10 +114,8 @@ static bool has_argument(const p4d_launch *launch, const p4d_reader *reader)
 	return false;
 }
 
-/*
- * Marks the characters with which parts of a program's path begin. Most names in the tables begin with other
- * characters, so p4d can skip them.
- */
+/* Marks the first character of each part of a program's path. A name in the tables that begins with
+ * another character cannot match, so p4d skips it. */
 static void note_beginnings(p4d_value path, bool begins[256])
 {
 	for (uint32_t i = 0; i < path.length; i++)

@@ -78,7 +78,7 @@ const char *const p4d_finetune__attention[] = {"flash_attention_2",
 					       "auto",
 					       "",
 					       NULL};
-/* Words that turn a switch off. */
+/* Words that mean that a switch is off. */
 const char *const p4d_finetune__off[] = {"off"};
 const char *const p4d_finetune__evaluation[] = {"no",  "off",   "off", "off",   "false", "off", "False",
 						"off", "steps", "on",  "epoch", "on",    NULL};

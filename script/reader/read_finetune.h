@@ -65,9 +65,10 @@ enum {
 	P4D_FINETUNE_OWN,       /* values of a single reader start here */
 };
 
-/* Prefixes of names in the configurations of accelerate and DeepSpeed: "--accelerate.", "--deepspeed.". */
+/* Arguments in the configurations of accelerate and DeepSpeed. The prefixes of their names are
+ * "--accelerate." and "--deepspeed.". */
 extern const p4d_read_argument p4d_finetune__accelerate[], p4d_finetune__deepspeed[];
-/* Arguments for FSDP's units and gathers; prefix of names: "--fsdp_config.". */
+/* Arguments for FSDP's units and gathers. The prefix of their names is "--fsdp_config.". */
 extern const char *const p4d_finetune__wraps[], *const p4d_finetune__prefetches[];
 #define P4D_FINETUNE_FSDP_UNITS(prefix) \
 	{prefix "version", P4D_READ_EXTRA(P4D_FINETUNE_FSDP_VERSION), NULL, NULL}, \
@@ -95,8 +96,9 @@ extern const p4d_read_alias p4d_finetune__aliases[];
 extern const p4d_read_filling p4d_finetune__filling[];
 
 /*
- * For programs that train only with --do_train: reports one that does not train. A program that p4d
- * recognized by its arguments alone, or that the user or the site named, may train without it.
+ * For programs that train only with --do_train: reports a command that does not train. If p4d recognized
+ * the program by its arguments alone, or if the user or the site named it, the program may train without
+ * --do_train.
  */
 static inline void p4d_finetune__find_training(p4d_reading *r)
 {
@@ -115,7 +117,7 @@ static inline void p4d_finetune__find_training(p4d_reading *r)
 					       : "the program trains only with --do_train");
 }
 
-/* The accelerate library takes these itself, whatever starts the program. */
+/* Variables that the accelerate library reads itself, whatever starts the program. */
 #define P4D_FINETUNE_ACCELERATE_VARIABLES \
 	{"ACCELERATE_USE_FSDP", "--accelerate.use_fsdp", P4D_SET_SELDOM}, \
 	{ \
@@ -123,8 +125,9 @@ static inline void p4d_finetune__find_training(p4d_reading *r)
 	}
 
 /*
- * read_llamafactory.c: In this order: the variables with the number of processes with which swift and
- * LLaMA-Factory start torchrun; swift's word for the task that p4d models; its word for a share of 0.
+ * read_llamafactory.c. The first has the variables with the number of processes, with which swift and
+ * LLaMA-Factory start torchrun. The second has swift's word for the task that p4d models. The third has
+ * swift's word for a share of 0.
  */
 extern const p4d_read_variable p4d_swift__processes[];
 extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
@@ -135,7 +138,7 @@ extern const char *const p4d_swift__tasks[], *const p4d_swift__none[];
  * p4d_finetune__finish. False: p4d does not model the method.
  */
 bool p4d_finetune__preference(p4d_reading *reading, const char *method);
-/* Message about the parts of a reward model that the language model lacks. */
+/* Message about the parts that a reward model has in addition to a language model. */
 extern const char p4d_finetune__reward[];
 /*
  * Marks reinforcement learning, in which several models share the GPUs, so that the memory of one model is
@@ -143,15 +146,15 @@ extern const char p4d_finetune__reward[];
  */
 void p4d_finetune__reinforcement(p4d_reading *reading);
 
-/* p4d_reader.released for programs whose --fsdp is the Trainer's. */
+/* p4d_reader.released of programs that take --fsdp as the Trainer does. */
 void p4d_finetune__released(p4d_reading *reading, const p4d_read_release *release);
 /* Marks a program whose memory p4d does not model. */
 void p4d_finetune__unmodelled(p4d_reading *reading);
 /* Defaults of an adapter: rank, targets (NULL: PEFT's for the model), and whether it has dropout on its
  * input. Call it after p4d_finetune__finish. */
 void p4d_finetune__adapter(p4d_reading *reading, const char *rank, const char *targets, bool dropout);
-/* For programs that train adapters unless an option asks for all parameters: a rank or targets then belong
- * to adapters. Call it before p4d_finetune__finish. */
+/* For programs that train adapters unless an option asks for all parameters. If the script sets a rank or
+ * targets, they belong to adapters. Call it before p4d_finetune__finish. */
 void p4d_finetune__adapts(p4d_reading *reading);
 /* Sets the options that follow from the extra values. */
 void p4d_finetune__finish(p4d_reading *reading);

@@ -120,8 +120,8 @@ static void finish_zero(p4d_reading *r, const p4d_read_value *place)
 				p4d_finetune__is_auto(bucket) ? 0 : strtod(bucket->text, NULL));
 	p4d_finetune__put_if_set(r, P4D_OVERLAP_DP, AT(ZERO_OVERLAP));
 	r->saves_on_host = p4d_reader__is(AT(ZERO_GATHER), "on");
-	/* p4d assumes the default, with which memory differs by at most 1 GiB from a usual value. It reports
-	 * that and still judges the job. */
+	/* If one of these values is unknown, p4d assumes the default. A usual value changes memory by at
+	 * most 1 GiB, so p4d reports the assumption and still judges the job. */
 	for (unsigned i = 0; i < r->unknowns; i++)
 		if (strstr(r->unknown[i].name, "reduce_bucket_size") ||
 		    strstr(r->unknown[i].name, "overlap_comm") ||

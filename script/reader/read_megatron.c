@@ -109,7 +109,7 @@ const p4d_read_argument p4d_reader__megatron_arguments[] = {
     {"--normalization", P4D_NORM, NULL, norms},
     {"--norm-epsilon", P4D_NORM_EPSILON, NULL, NULL},
     {"--swiglu", P4D_GLU, "on", NULL},
-    {"--t5-swiglu", P4D_GLU, "on", NULL}, /* of OpenGPT-X */
+    {"--t5-swiglu", P4D_GLU, "on", NULL}, /* from OpenGPT-X */
     {"--squared-relu", P4D_ACTIVATION, "relu2", NULL},
     {"--untie-embeddings-and-output-weights", P4D_TIED, "off", NULL},
     {"--disable-bias-linear", P4D_BIAS, "none", NULL},
@@ -268,7 +268,7 @@ static void finish_recomputation(p4d_reading *r)
 {
 	const p4d_read_value *granularity = p4d_reader__slot(r, GRANULARITY),
 			     *modules = p4d_reader__slot(r, MODULES);
-	/* otherwise `selective` recomputes parts that only models with experts or latent attention have */
+	/* without experts or latent attention, the parts that `selective` recomputes do not exist */
 	const bool sparse = p4d_reader__set(&r->value[P4D_EXPERTS]) ||
 			    p4d_reader__set(p4d_reader__slot(r, LATENT)) || strstr(modules->text, "moe") ||
 			    strstr(modules->text, "mla_") || strstr(modules->text, "shared_experts");

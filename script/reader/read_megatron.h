@@ -9,8 +9,8 @@
  */
 enum {
 	P4D_MEGATRON_LAYERS_PER_CHUNK = P4D_READ_EXTRA(0),
-	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(
-	    27), /* number of layers of the first and last stage, if they differ from the others */
+	P4D_MEGATRON_FIRST_STAGE = P4D_READ_EXTRA(27), /* numbers of layers of the first and the last stage,
+							* if these differ from the other stages */
 	P4D_MEGATRON_LAST_STAGE = P4D_READ_EXTRA(28),
 	P4D_MEGATRON_GRANULARITY = P4D_READ_EXTRA(3), /* granularity of recomputation */
 	P4D_MEGATRON_MODULES = P4D_READ_EXTRA(4),     /* modules that are recomputed */
@@ -18,10 +18,8 @@ enum {
 	P4D_MEGATRON_DISPATCHER = P4D_READ_EXTRA(11), /* how tokens reach their experts */
 };
 
-/*
- * Megatron-LM's arguments. The next functions set options that follow from combinations of arguments about
- * the training (not about the model).
- */
+/* Megatron-LM's arguments. p4d_megatron__finish_training sets options that follow from several arguments
+ * about the training together (not about the model). */
 extern const p4d_read_argument p4d_reader__megatron_arguments[];
 void p4d_megatron__finish_training(p4d_reading *reading);
 void p4d_megatron__finish_dispatcher(p4d_reading *reading);

@@ -3,10 +3,8 @@
 
 #include "reader/read_finetune.h"
 
-/*
- * Arguments that programs for reinforcement learning share; only for read_*.c. int parameters are numbers of
- * extra values.
- */
+/* Arguments that programs for reinforcement learning share. Only read_*.c include this file. A parameter
+ * of type int is the number of an extra value. */
 
 /* Words for inference engines. */
 extern const char *const p4d_reinforcement__engines[];
@@ -16,9 +14,10 @@ extern const char *const p4d_reinforcement__engines[];
  * default.
  */
 void p4d_reinforcement__put_length(p4d_reading *r, int prompt, int response, const uint64_t otherwise[2]);
-/* Sets what moves to the host while other models use the GPU. */
+/* Sets which tensors move to the host while other models use the GPU. params, optimizer: extra values,
+ * "on" if these tensors move. */
 void p4d_reinforcement__put_swap(p4d_reading *r, int params, int optimizer);
-/* Sets that there is a critic if the estimator of advantages learns values, as in PPO. */
+/* Sets that there is a critic if the advantage estimator learns values, as in PPO. */
 void p4d_reinforcement__put_critic(p4d_reading *r, int estimator);
 /*
  * Sets packing of sequences up to a number of tokens per rank. otherwise: the program's default. shared:
@@ -26,10 +25,8 @@ void p4d_reinforcement__put_critic(p4d_reading *r, int estimator);
  */
 void p4d_reinforcement__put_packed(p4d_reading *r, int packs, int most, uint64_t otherwise,
 				   const p4d_option *shared);
-/*
- * Warns about a reward model, because each GPU then holds more than p4d counts. model: an extra value, "on"
- * if there is one.
- */
+/* Warns about a reward model, because each GPU then holds more than p4d counts. model: the extra value
+ * that is "on" if there is a reward model. */
 void p4d_reinforcement__put_reward(p4d_reading *r, int model);
 /* Sets adapters from their rank; rank 0 means none. */
 void p4d_reinforcement__finish_rank(p4d_reading *r);

@@ -250,8 +250,9 @@ static void read_input(p4d_shell *shell, const p4d_launch *launch, p4d_value nam
 }
 
 /*
- * Whether p4d reads this command although it has already read another one. This one trains and the other
- * serves; or only this one's program is known; or only this one certainly runs.
+ * Whether p4d reads this command instead of the command that it has read. It does if only this command
+ * trains and the other one serves; or if only this command's program is known; or if only this command
+ * certainly runs.
  */
 static bool goes_before(const p4d_reading *r, const p4d_reader *reader, bool named, bool certain)
 {

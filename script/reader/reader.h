@@ -10,9 +10,9 @@
 #include "shell/shell.h"
 
 /*
- * Facts about the training that a job script starts: the values of its program's arguments, as p4d options
- * with the same meaning. The script need not mention p4d. p4d executes nothing and guesses nothing: it lists
- * values that it cannot read, with the reason.
+ * Facts about the training that a job script starts. The values of the program's arguments are stored as
+ * p4d options with the same meaning. The script need not mention p4d. p4d executes nothing and guesses
+ * nothing: it lists values that it cannot read, with the reason.
  */
 
 enum { P4D_READ_UNKNOWNS = 32, P4D_READ_EXTRAS = 64 };
@@ -21,8 +21,11 @@ typedef struct p4d_read_value {
 	char text[256];   /* the value as users would type it for p4d's option */
 	const char *file; /* file, or "$NAME" for a variable of the environment; NULL: not read */
 	uint32_t line;    /* line number; 0: none */
-	/* where the argument's name is written, if the value is that of a variable, which may also be another
-	 * argument's; NULL: at `file` and `line` */
+	/*
+	 * The place of the argument's name. It differs from `file` and `line` if the value is that of a
+	 * variable, which may also be the value of another argument. NULL: the name is at `file` and
+	 * `line`.
+	 */
 	const char *named_file;
 	uint32_t named_line;
 	const char *argument; /* the program's argument, "--num-layers"; NULL: no argument gives this value */
@@ -51,9 +54,11 @@ typedef struct p4d_command_run {
 	bool container;     /* the program runs in a container image */
 	const char *python; /* directory of the Python environment that runs it; NULL: unknown */
 	uint64_t nodes;     /* from a launcher's options; 0: not given */
-	/* How the ranks are started: as one process; by a launcher with a number of ranks per node; by a
-	 * launcher that uses all GPUs; or as tasks of Slurm or MPI, whose numbers may be in the launcher's
-	 * options. */
+	/*
+	 * How the ranks are started: as one process; by a launcher with a number of ranks per node; by a
+	 * launcher that starts one rank on every GPU; or as tasks of Slurm or MPI, whose numbers may be in
+	 * the launcher's options.
+	 */
 	enum {
 		P4D_RANKS_ONE,
 		P4D_RANKS_TOLD,
@@ -70,8 +75,8 @@ typedef struct p4d_command_run {
 typedef struct p4d_reading {
 	const struct p4d_reader *reader; /* the reader whose arguments the program has; NULL: p4d found no
 					  * training */
-	const char *kind; /* method of a program that the user named, "dpo"; NULL: the program's file name may
-			     tell the method */
+	const char *kind;  /* the method of a program that the user named, such as "dpo"; NULL: the file
+			    * name of the program may show the method */
 	char program[128]; /* without a reader: the first program that torchrun or a similar launcher
 			    * starts; "": none */
 	const char *file;  /* file with the command that starts the program */
@@ -85,16 +90,16 @@ typedef struct p4d_reading {
 	bool processes_of_all; /* the launcher's option counts the processes of all nodes */
 	bool names_gpus;       /* the script says which GPUs of a node, or how many, its program gets */
 	bool alone;            /* no launcher starts the program: it is one process on one GPU */
-	bool certain;      /* p4d knows that the program runs: no test with an unknown result precedes it */
-	bool named;        /* p4d recognized the program by its name */
-	const char *alike; /* p4d recognized the program only by its arguments: its name for users; NULL: p4d
-			      recognized it by its name, or not at all */
-	bool told;         /* the user or the site named the program */
+	bool certain;        /* p4d knows that the program runs: no test with an unknown result precedes it */
+	bool named;          /* p4d recognized the program by its name */
+	const char *alike;   /* the name by which users call the program, if p4d recognized it only by its
+			      * arguments; NULL: p4d recognized it by its name, or not at all */
+	bool told;           /* the user or the site named the program */
 	bool trains_nothing; /* the program's arguments make it evaluate or predict, without training */
 	bool adapts;         /* the user says that the program trains adapters */
 	bool launches;       /* the program itself takes the options of accelerate launch */
-	bool more_arguments; /* some arguments are unknown, so that options without an argument may not
-			      * have their defaults either */
+	bool more_arguments; /* some arguments are unknown. So an option without an argument may not have
+			      * its default */
 	unsigned commands;   /* number of commands with different trainings, of which p4d reads the first */
 	unsigned serving;    /* number of these commands that only serve a model */
 	bool saves_on_host;  /* with ZeRO-3, saving gathers the 16-bit weights on one rank's host */
@@ -192,10 +197,8 @@ static inline bool p4d_reading_has_server(const p4d_reading *reading)
 	return reading->commands > 1 && reading->serving + 1 == reading->commands;
 }
 
-/*
- * The text from which p4d takes the method if no argument gives it: the name that the user gave the program,
- * or the name of its file.
- */
+/* The text that shows the method if no argument gives it: the name that the user gave the program, or the
+ * name of its file. */
 static inline const char *p4d_reading_kind(const p4d_reading *reading)
 {
 	return reading->kind ? reading->kind : reading->program;

@@ -6,8 +6,9 @@
 
 /*
  * An argument of a program, or a value of its configuration file: "--lora.rank" is rank in the table lora.
- * what: the p4d option with the same meaning, P4D_READ_EXTRA(i) for a value of the reader itself, or one of
- * those below. value: what a switch means; NULL: the argument has a value.
+ * what: the p4d option with the same meaning; P4D_READ_EXTRA(i) for an extra value of the reader; or one
+ * of the constants below. value: the value that a switch sets; NULL: the argument is no switch and has a
+ * value.
  */
 typedef struct p4d_read_argument {
 	const char *name; /* "": a word that belongs to no option; '-' and '_' are equal */
@@ -22,8 +23,8 @@ typedef struct p4d_read_argument {
 
 enum {
 	P4D_READ_NOT_MODELLED = -1,
-	P4D_READ_SAVES = -2, /* p4d does not model the argument, but it can only reduce memory: p4d advises
-				instead of refusing */
+	P4D_READ_SAVES = -2,          /* p4d does not model the argument, which can only reduce memory. So p4d
+				       * advises instead of refusing */
 	P4D_READ_TRAINS_NOTHING = -3, /* a switch with which the program only evaluates */
 	P4D_READ_FILE = -4, /* names a configuration file; value: prefix for the names in that file */
 };
@@ -33,10 +34,8 @@ enum {
 
 /* A value for `words`: the argument has several values, which are joined with commas. */
 extern const char *const p4d_reader__list[];
-/*
- * A value for `words`: the argument is a file that another file includes, with a path relative to that file's
- * folder.
- */
+/* A value for `words`: the argument names a file that the current file includes. Its path is relative to
+ * the folder of the current file. */
 extern const char *const p4d_reader__beside[];
 /* A value for `words`: the argument's value does not matter; it means "on". */
 extern const char *const p4d_reader__there[];
@@ -48,7 +47,7 @@ typedef struct p4d_read_default {
 	const char *value;
 } p4d_read_default;
 
-/* An extra value of a reader that alone decides an option. */
+/* Says that one extra value of the reader alone decides an option. */
 typedef struct p4d_read_alias {
 	p4d_option option;
 	int extra;
@@ -68,8 +67,9 @@ typedef struct p4d_read_given {
 /* Where a variable counts. */
 typedef enum p4d_read_set {
 	P4D_SET_ANYWHERE,
-	P4D_SET_IN_SCRIPT, /* in a script that starts the program but that p4d cannot read */
-	P4D_SET_SELDOM,    /* hardly any login has it: p4d takes it for unset if only the job will know it */
+	P4D_SET_IN_SCRIPT, /* in a script that starts the program, if p4d cannot read that script */
+	P4D_SET_SELDOM,    /* hardly any login sets this variable. If only the job will know its value, p4d
+			    * takes it for unset */
 } p4d_read_set;
 
 /* An environment variable that replaces an argument. */
@@ -114,7 +114,7 @@ typedef struct p4d_read_hydra {
 	const char *folder, *name;  /* the program's default folder and file name: "config", "ppo_trainer" */
 } p4d_read_hydra;
 
-/* A word that has a meaning only together with another argument, which has another default. */
+/* A word that has its meaning only if another argument has a value other than its default. */
 typedef struct p4d_read_beside {
 	const char *argument, *word;
 	const char *other, *value;
@@ -191,17 +191,15 @@ static inline bool p4d_reader__is_file(const p4d_read_argument *argument)
 /* The readers by number; NULL after the last one. */
 const p4d_reader *p4d_reader__at(size_t index);
 
-/* read_values.c, for `finish`. Whether the script gives the value: */
+/* read_values.c: functions for `finish`. Whether the script gives the value: */
 bool p4d_reader__set(const p4d_read_value *value);
 /* A value as a number; 0: not read, or not a number. */
 uint64_t p4d_reader__number(const p4d_read_value *value);
 bool p4d_reader__is(const p4d_read_value *value, const char *text);
 /* Whether the value is zero ("0", "0.0"). */
 bool p4d_reader__is_zero(const p4d_read_value *value);
-/*
- * Sets an option that follows from another value. The option gets the place of that value. If that value is
- * unknown, so is the option.
- */
+/* Sets an option that follows from another value. The option is reported at the place of that value. If
+ * that value is unknown, the option becomes unknown. */
 void p4d_reader__put(p4d_reading *reading, p4d_option option, const p4d_read_value *place, const char *format,
 		     ...) __attribute__((format(printf, 4, 5)));
 /* Marks an option whose value p4d cannot determine. */
@@ -219,12 +217,13 @@ void p4d_reader__put_default(p4d_reading *reading, p4d_option option, const char
  * with an entry that says so. */
 p4d_read_unknown *p4d_reader__unknown(p4d_reading *reading, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* A doubt about a value or a part of the program that p4d assumes: it judges the job, and no site refuses it.
- */
+/* Notes a doubt about a value, or about a part of the program, for which p4d makes an assumption. p4d
+ * still judges the job, and no site refuses it. */
 void p4d_reader__doubt(p4d_reading *reading, const char *name, const char *why);
 /* Removes the entries of an argument or option whose unknown value does not matter: "reward_model.enable". */
 void p4d_reader__ignore_unknown(p4d_reading *reading, const char *name);
-/* Call it after the last unknown value. If some had no entry, p4d can conclude nothing from the others. */
+/* Call it after the last unknown value. If some unknown values have no entry in the table, p4d concludes
+ * nothing from the values that it knows. */
 void p4d_reader__end_unknowns(p4d_reading *reading);
 /* Reports that the program trains nothing, because of this argument. why: p4d_reader__evaluates, for example.
  */
@@ -284,8 +283,8 @@ typedef struct p4d_read_context {
 	unsigned references;
 	bool of_script;   /* the values are variables of a script that p4d cannot read */
 	bool accelerates; /* options may belong to accelerate launch */
-	/* Room for a path under construction. It is not on the stack, where nested files would multiply
-	 * it. Once a file is open, its path is not needed any more. */
+	/* Room for a path under construction. It is not on the stack, because each nested file would take
+	 * this room again. Once a file is open, its path is not needed any more. */
 	p4d_cell path[P4D_READ_PATH];
 } p4d_read_context;
 
@@ -376,10 +375,8 @@ typedef struct p4d_read_program {
 	const char *kind; /* as in p4d_reading */
 } p4d_read_program;
 
-/*
- * Whether the name is that of a program that has arguments like a training but generates, evaluates or
- * converts.
- */
+/* Whether the name belongs to a program that has arguments like those of a training, but generates,
+ * evaluates or converts. */
 bool p4d_reader__is_none(p4d_value program);
 /* Whether a command has an argument that only programs of this reader have. */
 bool p4d_reader__stands_alone(const p4d_launch *launch, const p4d_reader *reader);
@@ -396,10 +393,8 @@ void p4d_reader__find_program(p4d_shell *shell, const p4d_launch *launch, unsign
 
 /* read_hydra.c: reads the configuration that --config-path and --config-name select. */
 void p4d_reader__hydra(p4d_read_context *context, const p4d_launch *launch, size_t first);
-/*
- * Reads the files in the defaults list of a hydra file: those that the file's own values override, or
- * (behind) those that override the file. below: the prefix of the file's names.
- */
+/* Reads files of the defaults list of a hydra file. behind false: the files that the file's own values
+ * override; true: the files that override the file. below: the prefix of the names in the file. */
 void p4d_reader__compose(p4d_read_context *context, const p4d_config_node *root, const char *file,
 			 const char *below, bool behind);
 
@@ -413,10 +408,8 @@ void p4d_reader__arguments(p4d_read_context *context, const p4d_launch *launch, 
 void p4d_reader__launched(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch, p4d_value nodes,
 			  p4d_value gpus_per_node);
 
-/*
- * For a program that torchrun starts without --nnodes, so on one node. If the job has more nodes, each of
- * them may train alone.
- */
+/* For a program that torchrun starts without --nnodes, so on one node. If the job has more nodes, the
+ * program may run on each node as a separate training. */
 void p4d_reader__one_node(p4d_reading *reading, p4d_shell *shell, const p4d_launch *launch);
 
 /* Sets the nodes of the srun step that contains the training, if nothing else gives the number of nodes. */
@@ -452,8 +445,8 @@ void p4d_reader__python_command(p4d_read_python *python, const p4d_value *words,
  */
 bool p4d_reader__python_install(p4d_read_python *python, p4d_shell *shell, const p4d_value *words,
 				size_t count, bool certain);
-/* Tells that the commands after the first `since` may have failed, because the script handles their
- * failure. */
+/* Says that commands may have failed if they come after the first `since` commands, because the script
+ * handles their failure. */
 void p4d_reader__python_otherwise(p4d_read_python *python, uint32_t since);
 /* The directory of the environment that runs a program. False: unknown. words: the whole command. */
 bool p4d_reader__python_directory(p4d_shell *shell, const p4d_reader_host *host,

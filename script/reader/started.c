@@ -147,10 +147,8 @@ static uint64_t add_cells(uint64_t hash, p4d_value value)
 	return hash * 0x100000001b3;
 }
 
-/*
- * Whether p4d does not need the word: an option, or NAME=VALUE, for a rank, a seed or a folder. *option: its
- * value follows.
- */
+/* Whether p4d does not need the word: it is an option, or NAME=VALUE, that the reader does not know, such
+ * as a rank, a seed or a folder. *option: its value may be the next word. */
 static bool is_of_no_plan(const p4d_reader *reader, p4d_value word, bool *option)
 {
 	char name[96];

@@ -17,14 +17,14 @@ typedef struct p4d_read_told {
 void p4d_reader__told(p4d_read_told *told, const p4d_reader_host *host, const char *text, size_t length);
 
 /*
- * How certain it is that a command is the training that the user named. MAY_BE: it only may be. LAUNCHED: a
- * launcher starts it on all GPUs. ARGUMENTS: it has arguments of that program. KNOWN: p4d or the site knows
- * its program.
+ * How certain it is that a command is the training that the user named. MAY_BE: nothing contradicts it.
+ * LAUNCHED: a launcher starts it on all GPUs. ARGUMENTS: it has arguments of that program. KNOWN: p4d or
+ * the site knows its program.
  */
 enum { P4D_TOLD_MAY_BE = 1, P4D_TOLD_LAUNCHED, P4D_TOLD_ARGUMENTS, P4D_TOLD_KNOWN };
 
-/* The name by which users name a program of this reader, for a command with an unknown name and arguments of
- * that reader. */
+/* The name that a user may give for a command with an unknown name, if its arguments are those of this
+ * reader's programs. */
 const char *p4d_reader__program_like(const p4d_reader *reader, const p4d_launch *launch);
 
 /*

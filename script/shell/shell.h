@@ -58,8 +58,8 @@ typedef struct p4d_shell_host {
 		     void (*take)(void *taker, const char *name, bool folder), void *taker);
 	/*
 	 * Called for a file of commands that cannot be read, or for "output of NAME" that is read as
-	 * commands. True: it may set any variable; false: only search paths, as modules do. NULL: it may set
-	 * any.
+	 * commands. True: these commands may set any variable. False: they set only search paths, as
+	 * modules do. If this member is NULL, they may set any variable.
 	 */
 	bool (*unread)(void *context, const char *path);
 	/* Called for a command that is not built into the shell. certain: no unknown test decides whether it
@@ -68,10 +68,13 @@ typedef struct p4d_shell_host {
 	/* Called for an exit before the script's end, unless an unknown test decides whether it runs.
 	 * NULL: not needed. */
 	void (*left)(void *context, p4d_shell *shell, p4d_value exit);
-	/* The script handles a failure of a command after the first `since` (p4d_shell_commands): `pip
-	 * install x || pip install y`, `train && break`. Not called for `|| exit`. True: the command may fail
-	 * in a job that is meant to go on, such as a training that runs out of memory, so what follows may
-	 * run and the loop may go on; otherwise p4d takes the command to succeed. NULL: none may. */
+	/*
+	 * Called if the script handles the failure of a command: `pip install x || pip install y`, `train
+	 * && break`. Not called for `|| exit`. since: the command is one of those after the first `since`
+	 * (p4d_shell_commands). True: the command may fail in a job that is meant to go on, such as a
+	 * training that runs out of memory. What follows may then run, and the loop may go on. False: p4d
+	 * assumes that the command succeeds. NULL: no command may fail.
+	 */
 	bool (*otherwise)(void *context, uint32_t since);
 } p4d_shell_host;
 

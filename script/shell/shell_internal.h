@@ -121,9 +121,9 @@ struct p4d_shell_scope {
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
 	uint32_t scope;   /* id of this subshell */
-	uint32_t process; /* scope in which this bash process began: of older variables, it has only exported
-			     ones */
-	bool exited;      /* reading ended normally, by exit; nothing more is read */
+	uint32_t process; /* id of the subshell in which this bash process began; of the variables set
+			   * before, the process has only the exported ones */
+	bool exited;      /* an exit ended the script or subshell; nothing more is read */
 	bool returned;    /* a return ended the function or sourced file */
 	bool left_loop;   /* a break or continue ended the pass of the loop */
 	bool broke_loop;  /* a break ended the loop */
@@ -325,7 +325,7 @@ typedef struct p4d_shell_builtin {
 	bool declares; /* its words are assignments */
 } p4d_shell_builtin;
 
-/* whether NAME=, NAME+= or NAME[...]= is here */
+/* An assignment: NAME=, NAME+= or NAME[...]=. */
 typedef struct p4d_shell_assignment {
 	p4d_shell_name name;
 	bool append, element;
