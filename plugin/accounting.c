@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "slurm_compat.h"
 
-/* The largest number of a QOS. Slurm numbers QOSes from 1. */
+/* The number of a QOS must be below this. Slurm numbers QOSes from 1. */
 enum { QOSES = 4096 };
 
 /* Slurm's name of the default QOS, if nothing else names one. */

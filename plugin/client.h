@@ -5,10 +5,8 @@
 #include "module.h"
 #include "slurm_compat.h"
 
-/*
- * libp4d-client.so: everything that p4d.so does if there is a p4d option or a plan. Every sbatch, srun and
- * step of the cluster loads p4d.so, but few of them need this.
- */
+/* libp4d-client.so: all work of p4d.so for a job or step that has a p4d option or a plan. It is a separate
+ * library because every sbatch, srun and step of the cluster loads p4d.so, but few of them need this work. */
 
 typedef struct p4d_client_calls {
 	p4d_module_build build;

@@ -98,8 +98,8 @@ int p4d_client_job(p4d_sbatch *sbatch, p4d_error *err)
 	/* a list from --nodefile does not appear as a set option */
 	if (!sbatch->value[P4D_SBATCH_NODELIST])
 		take_option("nodelist", p4d_client_option("nodelist"), sbatch);
-	/* If a list has more nodes than tasks, sbatch uses one node per task. Otherwise it leaves the
-	 * maximum open: "1-0". */
+	/* If a list has more nodes than the job has tasks, sbatch uses one node per task. Otherwise it
+	 * sets no maximum: "1-0". */
 	char *nodes = sbatch->value[P4D_SBATCH_NODES] ? NULL : p4d_client_option("nodes");
 	if (nodes && !strchr(nodes, '-') && sbatch->value[P4D_SBATCH_NODELIST])
 		take_option("nodes", nodes, sbatch);

@@ -15,10 +15,8 @@
 /* A copy of an option's value; NULL if it is not set. The caller frees it. */
 char *p4d_client_option(const char *name);
 
-/*
- * Visits all set options, which is faster than asking for each. `visit` owns the value; NULL: the option has
- * none.
- */
+/* Visits all set options. This is faster than a call for each option. `visit` owns the value; NULL: the
+ * option has no value. */
 void p4d_client_options(void (*visit)(const char *name, char *value, void *context), void *context);
 
 /* Whether the job gets the environment of the submission, as it does unless an option says otherwise. */
@@ -37,9 +35,9 @@ uint32_t p4d_client_job_id(void);
 bool p4d_client_talks(void);
 
 /*
- * If a request of p4d's own fails, Slurm's library prints an error as if it were the user's request, although
- * p4d handles the error. Between these two calls standard error is discarded, unless the user asked for more
- * (-v). The second call takes the result of the first.
+ * If a request that p4d makes to slurmctld fails, Slurm's library prints an error although p4d handles it.
+ * Users would think that their own request failed. So p4d_client_hush discards standard error, unless the
+ * user asked for more (-v), and p4d_client_unhush restores it. `kept` is the result of p4d_client_hush.
  */
 int p4d_client_hush(void);
 void p4d_client_unhush(int kept);

@@ -6,7 +6,8 @@
 
 /* The batch script, which is read with the user's rights. */
 typedef struct p4d_client_script {
-	char *text; /* NULL: there is no script (salloc), or it came through a pipe and is already consumed */
+	char *text; /* NULL: there is no script (salloc), or the script came through a pipe, from which
+		     * sbatch has already read it */
 	size_t length;
 	char *name; /* name for messages */
 	bool is_file;

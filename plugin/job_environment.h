@@ -22,9 +22,9 @@ enum { P4D_ENVIRONMENT_EXPORTS = 32, P4D_ENVIRONMENT_OUTPUTS = P4D_ENVIRONMENT_E
 #define P4D_JOB_KEY "P4D_JOB_KEY"
 
 /*
- * Maximum number of variables with a prefix of p4d that are read. Users can hide options after more
- * variables, but gain nothing, because they could also omit the options. p4d.so also puts its variables into
- * spank_job_env, which never has so many.
+ * Maximum number of variables with a prefix of p4d that are read. Users can hide options behind more
+ * variables than that. They gain nothing, because they could also leave the options out. p4d.so also puts
+ * its variables into spank_job_env, which never has so many.
  */
 enum { P4D_ENVIRONMENT_MOST = 512 };
 

@@ -178,7 +178,7 @@ static void judge(const p4d_site *site, const p4d_job *job, const p4d_environmen
 }
 
 /* Memory for one submission at a time. It is not on the stack, because the stack of a new thread in
- * slurmctld has no mapped pages. */
+ * slurmctld has no mapped pages, and the kernel would have to map each of them during the hook. */
 static pthread_mutex_t busy = PTHREAD_MUTEX_INITIALIZER;
 static p4d_environment variables;
 static p4d_verdict outcome;
@@ -216,9 +216,9 @@ static void refer_to(const p4d_note *note, p4d_verdict *verdict)
 }
 
 /*
- * False: the submitting side has already printed p4d's choices and remarks. It has not if it only observes,
- * as without a p4d.conf, or if they come from a script that it could not read, because the script came
- * through a pipe.
+ * Whether the user has not yet seen p4d's choices and remarks. The submitting side has printed them,
+ * except if it only observes, as without a p4d.conf, or if it could not read the script because the script
+ * came through a pipe.
  */
 static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_verdict *verdict)
 {

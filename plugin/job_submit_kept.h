@@ -5,10 +5,10 @@
 #include "job_environment.h"
 
 /*
- * Verdicts of the most recent jobs with a plan. Sweeps and pipelines submit the same plan hundreds of times.
- * Everything that a verdict depends on is compared byte by byte: the job, its p4d variables, the data of
- * p4d_watch_acquire, and the second (a mode may begin at any second). A job whose data exceed P4D_KEPT_BYTES
- * is judged each time. One thread at a time.
+ * Verdicts of the most recent jobs with a plan. Sweeps and pipelines submit the same plan hundreds of
+ * times. Everything that a verdict depends on is compared byte by byte: the job, its p4d variables, the
+ * data of p4d_watch_acquire, and the second (a mode may begin at any second). A job whose data exceed
+ * P4D_KEPT_BYTES is judged each time. Only one thread at a time may call these functions.
  */
 enum { P4D_KEPT_BYTES = 12 << 10 };
 

@@ -8,8 +8,8 @@
 
 #include "base/hash.h"
 
-/* Series of verdicts. If there is no room for a new series, the call counts in one series per hook at the
- * end. */
+/* Number of series of verdicts. If all are in use, a call with a new series counts in one series per hook,
+ * after the others. */
 enum { SERIES = 1024, ALL_SERIES = SERIES + P4D_METRICS_HOOKS, BOUNDS = 14 };
 
 #define OTHERS "(others)"

@@ -9,7 +9,7 @@
 /* A new id that names the verdict in the log and in the record; unique also across restarts. */
 void p4d_record_name(p4d_verdict_record *record);
 
-/* Puts both into a submitted job, after other tools' words in the same field. */
+/* Puts the approval and the record into a submitted job, after other tools' words in the same field. */
 void p4d_record_keep(const p4d_site *site, job_desc_msg_t *desc, const p4d_verdict *verdict,
 		     const p4d_verdict_record *record);
 

@@ -5,9 +5,9 @@
 #include "site/site.h"
 
 /*
- * Data from outside for the guard in slurmctld: p4d.conf, the GPUs of the live cluster and, if p4d.conf
- * depends on them, users, accounts and QOSes. A thread checks the file once a second and queries the cluster
- * as needed. The hooks, which run under slurmctld's locks, only read the results.
+ * Data that slurmctld's guard needs: p4d.conf, the GPUs of the live cluster and, if p4d.conf depends on
+ * them, users, accounts and QOSes. A thread checks the file once a second and queries the cluster as
+ * needed. The hooks run under slurmctld's locks, so they only read the results.
  */
 
 /*
@@ -30,9 +30,10 @@ void p4d_watch_release(void);
 /* A p4d_cluster_source: the cluster as last seen; call between acquire and release. */
 const p4d_cluster *p4d_watch_cluster(void *unused);
 
-/* Whether slurmctld has started only seconds ago and the cluster is not known yet; call between acquire
- * and release. */
+/* Whether slurmctld started only seconds ago and p4d does not know the cluster yet. Call it between
+ * acquire and release. */
 bool p4d_watch_is_starting(void);
 
-/* Adds what slurmctld knows about the job's user, valid until release; call between acquire and release. */
+/* Adds to the job what slurmctld knows about the user; it is valid until release. Call it between acquire
+ * and release. */
 void p4d_watch_identify(p4d_job *job, uint32_t uid);

@@ -7,8 +7,8 @@
 #include "request/request.h"
 #include "slurm_compat.h"
 
-/* Properties that libraries of p4d must share to open one another. A release of Slurm means its major and
- * minor number. */
+/* Properties that two libraries of p4d must share, so that one may open the other. A release of Slurm
+ * means its major and minor number. */
 typedef struct p4d_module_build {
 	const char *version; /* version of p4d */
 	unsigned slurm, options;

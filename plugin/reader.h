@@ -5,9 +5,9 @@
 #include "module.h"
 
 /*
- * libp4d-reader.so: the readers of job scripts, which most jobs do not need; libp4d-client.so reaches them
- * only through this. Their tables contain pointers, which the loader would relocate for every job with p4d
- * options.
+ * libp4d-reader.so: the readers of job scripts, which most jobs do not need. libp4d-client.so calls them
+ * only through this table. They are a separate library because their tables contain pointers, which the
+ * loader would otherwise relocate for every job with p4d options.
  */
 typedef struct p4d_reader_calls {
 	p4d_module_build build;

@@ -7,11 +7,12 @@
 #include "slurm_compat.h"
 
 /*
- * The peak memory of a step's GPUs, from NVML's accounting mode (nvidia-smi -am 1). Only with `measure=nvml`
- * in plugstack.conf, because opening the driver takes time on a node without persistence mode.
+ * The peak memory of a step's GPUs, from NVML's accounting mode (nvidia-smi -am 1). It is read only with
+ * `measure=nvml` in plugstack.conf, because opening the driver takes time on a node without persistence
+ * mode.
  */
 
-/* Measurements of the fullest GPU. */
+/* Measurements of the GPU whose memory was used most. */
 typedef struct p4d_spank_gpus {
 	uint64_t bytes;        /* peak of the process that held most */
 	unsigned gpu;          /* minor number of this GPU */

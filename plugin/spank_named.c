@@ -14,7 +14,7 @@
 /* Maximum number of words, and of comments at the beginning of a script, that are examined. */
 enum { WORDS_MAX = 4096, HEAD_MAX_BYTES = 32 << 10, LINE_MAX_BYTES = 1024 };
 
-/* The command line, which the C library passes to each library that it loads; reading it from /proc would
+/* The command line. The C library passes it to each library that it loads. Reading it from /proc would
  * take five system calls. */
 static char **words;
 

@@ -22,8 +22,9 @@ int p4d_options_register(spank_t spank);
 void p4d_options_from_environment(const char *prefix);
 
 /*
- * For srun, after its options are known: they have priority over SLURM_P4D_TP=8. srun cannot use the function
- * above, because Slurm would send these variables to every node as options of the step.
+ * For srun, after its options are known: sets each option that was not given from its variable,
+ * SLURM_P4D_TP=8. srun cannot use p4d_options_from_environment, because Slurm would send the variables
+ * that this function sets to every node, as options of the step.
  */
 void p4d_options_add_defaults(const char *prefix);
 

@@ -14,7 +14,7 @@
 #include "site_file.h"
 #include "spank_report.h"
 
-/* The message about this step, which its tasks print; they are forked from this process. */
+/* The message about this step. The step's tasks print it, because they are forked from this process. */
 static char said[4096];
 static bool refused;
 

@@ -6,9 +6,9 @@
 
 /*
  * slurmstepd, the last check: a step with p4d options or a plan must agree with the plan that was approved
- * for its job. init_post_opt makes the verdict, because asking slurmctld is safe there. task_init enforces
- * it, because only its failure fails the job instead of draining the node. The first node asks for all nodes,
- * and ends the step on the others.
+ * for its job. init_post_opt makes the verdict, because it may ask slurmctld. task_init enforces the
+ * verdict, because a failure there fails the job, and a failure elsewhere would drain the node. The first
+ * node asks for all nodes, and ends the step on the other nodes.
  */
 
 /* Never fails. */
