@@ -41,7 +41,7 @@ static void add_counts(p4d_text *text, const p4d_calibrate_fit *fit)
 		p4d_text_print(text, "; %u jobs ran out of memory, %u of them would pass", fit->deaths,
 			       fit->passed);
 	if (fit->held)
-		p4d_text_print(text, "; not larger, so that p4d does not refuse job %s, which ran",
+		p4d_text_print(text, "; with a larger margin, p4d would refuse job %s, which ran",
 			       fit->held->measured.id);
 	p4d_text_add(text, "\n");
 }

@@ -286,7 +286,7 @@ static int find_bounds(p4d_chat *chat, size_t i, size_t count, p4d_chat_answer *
 	found->to = chat->length;
 	if (render_part(chat, i, true, &found->from, &same, err) < 0)
 		return -1;
-	*why = "the template begins an answer in one way in the prompt, and in another way in the "
+	*why = "with add_generation_prompt, the template begins an answer otherwise than in the "
 	       "conversation";
 	if (!same)
 		return 0;

@@ -282,7 +282,8 @@ static int check_load(const p4d_serving *s, const p4d_serving_load *load, p4d_er
 		return p4d_fix(err, "--p4d-concurrency=%.0f", load->concurrency);
 	}
 	if (load->rate > 0 && load->requests > 0) {
-		p4d_fail(err, P4D_E_VALUE, "give either requests, which are sent at once, or rate");
+		p4d_fail(err, P4D_E_VALUE,
+			 "give only one of rate and requests: all requests are sent at once");
 		return p4d_fix(err, "leave out --p4d-rate");
 	}
 	if (load->prompt + load->answer <= (double)s->max_model_len)

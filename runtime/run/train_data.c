@@ -37,8 +37,8 @@ int p4d_train_data_complete(p4d_settings *s, p4d_error *err)
 		return 0;
 	p4d_fail(
 	    err, P4D_E_USAGE,
-	    "--document-mask=off: documents that are packed into a sequence%s must not attend to each other",
-	    p4d_sampler_is_masked(data) ? ", which is the case for data with a loss mask," : "");
+	    "--document-mask=off needs --sequences=cut: packed documents%s must not attend to each other",
+	    p4d_sampler_is_masked(data) ? " (the default for data with a loss mask)" : "");
 	return p4d_fix(err, "--document-mask=on, or --sequences=cut");
 }
 

@@ -112,7 +112,9 @@ static int call_dict(p4d_rendering *r, const p4d_invocation *call, p4d_datum *re
 	p4d_dict *made;
 
 	if (call->count > 1 || (call->count && call->at[0].kind != P4D_DICT))
-		return p4d_template__fail(r, "p4d supports %s with a mapping and names", call->builtin->name);
+		return p4d_template__fail(
+		    r, "p4d supports %s only with at most one mapping, then name=value arguments",
+		    call->builtin->name);
 	if (p4d_template__new_dict(r, &made) < 0)
 		return -1;
 	for (size_t i = 0; call->count && i < call->at[0].dict->count; i++)

@@ -100,7 +100,7 @@ done
 { rows 20 "$(plus "$usual" 20)"; row long "$long" 78; } >body
 calibrate
 prints "held by long"
-grep -q '1 measurements of at least 0.9 of the GPU.s memory are only upper bounds; not larger, so that p4d does not refuse job long, which ran' out.conf || fail "$(cat out.conf)"
+grep -q '1 measurements of at least 0.9 of the GPU.s memory are only upper bounds; with a larger margin, p4d would refuse job long, which ran' out.conf || fail "$(cat out.conf)"
 exits 0 p4d conf out.conf
 { sed -n '/^framework/,/^}/p' out.conf; cat p4d.conf; } >with.conf
 # shellcheck disable=SC2086

@@ -199,7 +199,7 @@ rm -f cut.json
 exits 0 train --sequences cut --log cut.json
 grep -q '"event":"start".*"document_mask":"off".*"sequences":"cut"' cut.json || fail "packed: $(head -n 1 cut.json)"
 refused P4D001 train --document-mask off
-says "documents that are packed into a sequence, which is the case for data with a loss mask, must not attend to each other"
+says "packed documents (the default for data with a loss mask) must not attend to each other"
 printf 'P4DMASK\0\0\0\0\0\0\0\0\0' >sums.mask
 refused P4D051 train
 says "sums.mask: it is a mask of 0 tokens, but"

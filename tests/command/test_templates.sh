@@ -113,7 +113,7 @@ refuses "$(awk 'BEGIN { for (i = 0; i < 101; i++) printf "{%% if 1 %%}" }')" 'mo
 refuses '{{ 9223372036854775807 + 1 }}' 'an integer exceeds 64 bits'
 refuses '{{ range(999999) }}' 'range: more than 100000 numbers, the limit'
 refuses '{% for m in messages %}{{ m.content }}{% endfor %}{{ "?" if add_generation_prompt }}' \
-	'p4d does not know which tokens of message 2 of 2 to train on: the template begins an answer in one way in the prompt, and in another way in the conversation'
+	'p4d does not know which tokens of message 2 of 2 to train on: with add_generation_prompt, the template begins an answer otherwise than in the conversation'
 printf '{%% for m in messages %%}{{ m.role ~ m.content }}{{ "!" if loop.last }}{%% endfor %%}{{ "assistant" if add_generation_prompt }}' >last.jinja
 echo '{"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]}' >last.jsonl
 exits 5 p4d data --chat last.jinja -o out last.jsonl
