@@ -30,6 +30,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/__init__.py \
 	rehearsal/python/p4d_rehearsal/account.py \
 	rehearsal/python/p4d_rehearsal/autotune.py \
+	rehearsal/python/p4d_rehearsal/checks.py \
 	rehearsal/python/p4d_rehearsal/compiled.py \
 	rehearsal/python/p4d_rehearsal/custom.py \
 	rehearsal/python/p4d_rehearsal/engines.py \
@@ -48,6 +49,7 @@ rehearsal_python = \
 	rehearsal/python/p4d_rehearsal/stages.py \
 	rehearsal/python/p4d_rehearsal/subclasses.py \
 	rehearsal/python/p4d_rehearsal/sums.py \
+	rehearsal/python/p4d_rehearsal/trees.py \
 	rehearsal/python/p4d_rehearsal/unsigned.py \
 	rehearsal/python/p4d_rehearsal/values.py \
 	rehearsal/python/p4d_rehearsal/work.py

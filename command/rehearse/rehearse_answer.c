@@ -74,11 +74,13 @@ static double share(uint64_t bytes, uint64_t of)
 }
 
 /* Prints how much memory a rank lacked that ran out of memory. */
-static void print_excess(const p4d_rehearse_answer *a)
+static void print_excess(const p4d_rehearse_answer *a, const p4d_rehearsed *worst)
 {
 	const p4d_rehearsed *roomy = &a->fits->roomy;
 	const uint64_t usable = a->player->gpu->usable_bytes;
 
+	if (roomy->text && !roomy->played.status && p4d_rehearsed__limits_itself(worst))
+		printf("With a higher limit PyTorch would reserve %.2f GiB.\n", p4d_to_gib(roomy->reserved));
 	if (!roomy->text || roomy->played.status || roomy->device <= usable)
 		return;
 	const uint64_t least = p4d_rehearse_fits__least(roomy);
@@ -102,7 +104,7 @@ static void print_verdict(const p4d_rehearse_answer *a, p4d_rehearsed_verdict ve
 		printf(": %.1f of %.1f GiB (%.0f %%)", p4d_to_gib(worst->device),
 		       p4d_to_gib(gpu->usable_bytes), share(worst->device, gpu->usable_bytes));
 	printf(" on %" PRIu64 " x %s%s%s\n", gpus, gpu->name, *reason ? ": " : "", reason);
-	print_excess(a);
+	print_excess(a, worst);
 }
 
 /* ---- A rank ---- */

@@ -25,7 +25,7 @@ typedef struct p4d_rehearse_answer {
 	uint64_t host_bytes; /* host memory of a node that the job may use; 0: unknown */
 } p4d_rehearse_answer;
 
-enum { P4D_REHEARSE_REASON = 240 };
+enum { P4D_REHEARSE_REASON = 320 };
 
 /* Returns the verdict over all ranks. reason: empty if it passes. *worst: the rank that decides the
  * verdict. */

@@ -169,6 +169,8 @@ int p4d_rehearse_fits__find(p4d_rehearse_fits *fits, const p4d_player *player, c
 		return 0; /* the rank failed for another reason, so its memory is unknown */
 	if (serves && (p4d_rehearsed__ran_out(rank) || !p4d_rehearsed_serving__least(&rank->serving)))
 		return 0;
+	if (p4d_rehearsed__limits_itself(rank)) /* on another GPU it would have another limit */
+		return play_with_room(fits, player, rank->played.rank, err);
 	list(fits, site, player->gpu);
 	name_partitions(fits, site);
 	if (serves) {

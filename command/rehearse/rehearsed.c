@@ -244,6 +244,9 @@ static void take_row(p4d_rehearsed *r, struct json_object *row)
 		p4d_rehearsed_serving__take(&r->serving, value);
 	if (json_object_object_get_ex(row, "out_of_memory", &value))
 		r->raised = !json_object_get_boolean(value);
+	r->allowed += member(row, "allowed_bytes");
+	if (member(row, "passes_without_optimizer"))
+		r->passes = member(row, "passes_without_optimizer");
 	if (!r->unseen_count)
 		r->unseen_count = names(row, "unseen", r->unseen);
 	if (json_object_object_get_ex(row, "phase", &value))
@@ -336,7 +339,12 @@ bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t 
 
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r)
 {
-	return r->refused && r->played.status && !r->played.timed_out && !r->raised;
+	return (r->refused || r->allowed) && r->played.status && !r->played.timed_out && !r->raised;
+}
+
+bool p4d_rehearsed__limits_itself(const p4d_rehearsed *r)
+{
+	return p4d_rehearsed__ran_out(r) && !r->refused;
 }
 
 bool p4d_rehearsed__adapts(const p4d_rehearsed *r)
@@ -346,7 +354,14 @@ bool p4d_rehearsed__adapts(const p4d_rehearsed *r)
 
 static p4d_rehearsed_verdict incomplete(const p4d_rehearsed *r, char *reason, size_t size)
 {
-	if (r->played.timed_out)
+	if (r->played.timed_out && r->passes && !r->updated)
+		snprintf(
+		    reason, size,
+		    "it did not end within %.0f s; in %" PRIu64
+		    " backward passes it called no torch.optim.Optimizer, whose steps p4d counts: let the "
+		    "program end by itself after two steps",
+		    r->played.seconds, r->passes);
+	else if (r->played.timed_out)
 		snprintf(reason, size, "it did not end within %.0f s", r->played.seconds);
 	else if (r->serving.error)
 		snprintf(reason, size, "%s: %s", r->serving.engine, r->serving.error);
@@ -374,6 +389,13 @@ p4d_rehearsed_verdict p4d_rehearsed__judge(const p4d_rehearsed *r, const p4d_gpu
 	reason[0] = '\0';
 	/* If a program caught the error and continued, it fits: its allocator freed cached memory and
 	 * tried again. */
+	if (p4d_rehearsed__limits_itself(r)) {
+		snprintf(reason, size,
+			 "it ran out of the %.2f GiB to which the program limits PyTorch "
+			 "(torch.cuda.set_per_process_memory_fraction)",
+			 p4d_to_gib(r->allowed));
+		return P4D_REHEARSED_REJECT;
+	}
 	if (p4d_rehearsed__ran_out(r)) {
 		snprintf(reason, size, "it requested %.2f GiB when %.1f of %.1f GiB were in use",
 			 p4d_to_gib(r->refused), p4d_to_gib(r->held), p4d_to_gib(gpu->usable_bytes));

@@ -49,6 +49,10 @@ typedef struct p4d_rehearsed {
 				       * was used */
 	uint64_t refused, held;       /* refused: bytes of the request that did not fit. held: bytes in use on
 				       * the device at that time. 0: all requests fitted. */
+	uint64_t allowed;             /* limit for PyTorch's memory that the program has set itself, if it ran
+				       * out of memory there; 0: none */
+	uint64_t passes;              /* backward passes without an optimizer, at least; 0: an optimizer ran,
+				       * or there was no pass */
 	uint64_t pinned, managed;
 	uint64_t products, flops, collectives, collective_bytes, unknown_reads, even_routes;
 	bool python;     /* Python ran */
@@ -93,6 +97,10 @@ bool p4d_rehearsed__last_step(const p4d_rehearsed *r, uint64_t *flops, uint64_t 
 /* Whether the program ended because memory ran out. If it continued after a request that did not fit, its
  * end may have another reason. */
 bool p4d_rehearsed__ran_out(const p4d_rehearsed *r);
+
+/* Whether it did so at a limit that the program has set itself (torch.cuda.set_per_process_memory_fraction):
+ * the GPU had memory left. */
+bool p4d_rehearsed__limits_itself(const p4d_rehearsed *r);
 
 /* Whether the program caught an out-of-memory error and continued, perhaps with smaller sizes. Its memory
  * may then differ on another GPU. */

@@ -79,12 +79,12 @@ def _run_hidden():
 
 
 if os.environ.get("P4D_REHEARSAL_REPORT"):
-    from p4d_rehearsal import autotune, compiled, engines, launchers, saving, seeds, smi, stages
+    from p4d_rehearsal import autotune, checks, compiled, engines, launchers, saving, seeds, smi, stages
     autotune.keep_apart()
     seeds.install()
     smi.install()
     sys.meta_path.insert(0, _Finder({"torch": _after_torch, "torch.distributed.distributed_c10d": _after_distributed,
-                                     "triton.runtime.jit": _after_triton, **autotune.AFTER, **compiled.AFTER,
+                                     "triton.runtime.jit": _after_triton, **autotune.AFTER, **checks.AFTER, **compiled.AFTER,
                                      **launchers.AFTER, **saving.AFTER, **seeds.AFTER, **stages.AFTER,
                                      **engines.AFTER}))
 if os.environ.get("P4D_REHEARSAL_FILES"):

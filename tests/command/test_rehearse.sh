@@ -36,6 +36,17 @@ exits 9 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"KeyError\", 
 prints "Verdict: incomplete on 1 x a100-40gb: the program ended with status 1"
 exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemoryError\", \"out_of_memory\": true}' >\"\$P4D_REHEARSAL_PHASES\"; $played 40960"
 
+# the program limits itself: the GPU has memory left, and another GPU would have another limit
+exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemoryError\", \"out_of_memory\": true, \"allowed_bytes\": 1610612736}' >\"\$P4D_REHEARSAL_PHASES\"; $played 1024; exit 1"
+prints "Verdict: reject on 1 x a100-40gb: it ran out of the 1.50 GiB to which the program limits PyTorch (torch.cuda.set_per_process_memory_fraction)"
+case $out in *Fits:*) fail "it knows the limit on other GPUs" ;; esac
+# the limit is larger than what was free
+exits 12 p4d rehearse --gpu a100-40gb -- sh -c "echo '{\"raised\": \"OutOfMemoryError\", \"out_of_memory\": true, \"allowed_bytes\": 1610612736}' >\"\$P4D_REHEARSAL_PHASES\"; $played 40960"
+prints "it requested 40.00 GiB when 0.5 of 39.4 GiB were in use"
+# steps that p4d cannot count, because the program has no optimizer
+exits 9 p4d rehearse --timeout 1 -- sh -c "echo '{\"passes_without_optimizer\": 64}' >\"\$P4D_REHEARSAL_PHASES\"; exec $played hang"
+prints "it did not end within 1 s; in 64 backward passes it called no torch.optim.Optimizer, whose steps p4d counts: let the program end by itself after two steps"
+
 # what it cannot answer
 exits 9 p4d rehearse -- "$played" missing
 prints "Verdict: incomplete on 1 x h100-80gb: it called cudaArrayGetInfo, which p4d does not simulate"

@@ -7,6 +7,24 @@ after eight."""
 from contextlib import ExitStack
 
 
+def allow_higher(kind):
+    """These releases do not ask a mode whether it supports operators whose arguments are functions, such as those of a
+    compiled checkpoint. Each operator has a table of the modes that it knows."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    operators = torch._ops.HigherOrderOperator
+    dispatch = operators.dispatch
+    if hasattr(TorchDispatchMode, "supports_higher_order_operators"):
+        return
+
+    def dispatch_with_mode(self, /, *arguments, **named):
+        table = self.python_key_table if hasattr(self, "python_key_table") else self.python_key_mode_table
+        table.setdefault(kind, lambda mode, *rest, **others: mode.run_higher(self, rest, others))
+        return dispatch(self, *arguments, **named)
+
+    operators.dispatch = dispatch_with_mode
+
+
 def of_guards(module):
     from p4d_rehearsal import values  # needs torch
     from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode

@@ -15,6 +15,7 @@ import weakref
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.weak import WeakIdKeyDictionary
 
 from p4d_rehearsal import subclasses
 from p4d_rehearsal.account import Account
@@ -37,11 +38,14 @@ class _Phases:
         self.phase = "load"
         self.step = 1
         self.updated = False  # an optimizer has run since the last forward pass
+        self.passes = 0  # backward passes since then
+        self.versions = WeakIdKeyDictionary()  # of parameters, while no optimizer has run
         self.wanted = set(os.environ.get("P4D_REHEARSAL_UNTIL", "").split(",")) & {"eval", "save"}
         self.saves = 0  # nested calls of functions that save
         self.most = 0  # peak of reserved memory in all phases
         self.models = weakref.WeakSet()
         self.optimizers = weakref.WeakSet()
+        self.fraction = 0  # of the GPU's memory, to which the program limits PyTorch; 0: no limit
         self.held = None  # kinds() at the end of the last optimizer; zero_grad() runs before the phase ends
         self.counts = dict.fromkeys(COUNTS, 0)  # until this phase began
         self.peaks = {}  # peaks of the program's own period, by member of the allocator's statistics
@@ -108,11 +112,13 @@ class _Phases:
         """The program calls a model, or a loss."""
         trains, evaluates = _use_of(module)
         if evaluates:
+            self.end_if_done()
             self.models.add(module)
             self.wanted.discard("eval")
             self.enter("evaluation")
         elif trains:
             self.models.add(module)
+            self.look_for_own_update(module)
             if self.updated:
                 self.next_step()
             self.enter("forward")
@@ -122,30 +128,62 @@ class _Phases:
             self.models.add(module)  # a frozen model, such as a reference
             self.enter("forward")
 
-    def next_step(self):
-        if _steps and self.step >= _steps and (not self.wanted or self.step >= _steps + PATIENCE):
+    def end_if_done(self):
+        """Ends the process after the requested steps, if nothing else is wanted."""
+        is_late = _steps and self.step >= _steps and self.updated
+        if is_late and (not self.wanted or self.step >= _steps + PATIENCE):
             self.leave()
             self.phase = ""
             end(0)
+
+    def next_step(self):
+        self.end_if_done()
         self.leave()
         self.phase = ""
         self.updated = False
+        self.passes = 0
         self.step += 1
         self.account.new_step()
 
-    def backward_began(self):
+    def backward_began(self, *_, **__):
         self.enter("backward")
+        self.passes += 1
+        if not self.optimizers and self.passes & (self.passes - 1) == 0:
+            self.write({"passes_without_optimizer": self.passes})  # is read if the program does not end in time
+
+    def grad_began(self, *_, create_graph=False, **__):
+        """torch.autograd.grad: a backward pass, unless the loss depends on its result."""
+        if self.phase == "forward" and not create_graph:
+            self.backward_began()
 
     def update_began(self, optimizer):
         self.optimizers.add(optimizer)
+        self.versions.clear()
         self.enter("update")
 
     def update_ended(self):
         self.held = self.kinds()
         self.updated = True
 
+    def look_for_own_update(self, module):
+        """A program without an optimizer may update the parameters itself. PyTorch counts how often a tensor was
+        changed in place. If most parameters have changed since the last pass, this ends a step."""
+        if self.optimizers:
+            return
+        parameters = [p for p in module.parameters() if p.requires_grad and not p.is_inference()]
+        changed = sum(self.versions.get(p, p._version) != p._version for p in parameters)
+        if self.passes and 2 * changed > len(parameters):
+            self.enter("update")
+            self.update_ended()
+        for p in parameters:
+            self.versions[p] = p._version
+
+    def limited(self, fraction, *_, **__):
+        self.fraction = fraction
+
     def save_began(self):
         """Files and gathered tensors during the program's start do not count as saving."""
+        self.end_if_done()
         self.saves += 1
         if self.saves == 1 and self.phase != "load":
             self.enter("save")
@@ -165,7 +203,7 @@ class _Phases:
         return _steps and self.step >= _steps
 
     def finish(self):
-        raised = _raised()
+        raised = _raised(self.fraction)
         if raised:
             self.write(raised)
         self.leave()
@@ -182,9 +220,9 @@ def updates():
     return (current.step - (not current.updated), _steps) if current else (0, 0)
 
 
-def _raised():
+def _raised(fraction):
     """The exception that ends the program, and whether it (or an exception that caused it) may be about memory;
-    None: there is none."""
+    None: there is none. fraction: of the GPU's memory that the program allows PyTorch."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     name, texts, seen = type(error).__name__, [], set()
     while error is not None and id(error) not in seen:
@@ -193,7 +231,10 @@ def _raised():
         error = error.__cause__ or error.__context__
     if not texts:
         return None
-    return {"raised": name, "out_of_memory": any(word in text.lower() for text in texts for word in MEMORY)}
+    row = {"raised": name, "out_of_memory": any(word in text.lower() for text in texts for word in MEMORY)}
+    if fraction and any("CUDA out of memory" in text for text in texts):
+        row["allowed_bytes"] = int(fraction * torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory)
+    return row
 
 
 def _count(number):
@@ -242,7 +283,7 @@ def _wrap(owner, name, before, after=None):
     inner = getattr(owner, name)
 
     def outer(*arguments, **named):
-        before()
+        before(*arguments, **named)
         try:
             return inner(*arguments, **named)
         finally:
@@ -305,6 +346,9 @@ def install():
     _keep_peaks(phases)
     _follow_modules(phases)
     _wrap(torch.autograd, "backward", phases.backward_began)
+    _wrap(torch.autograd, "grad", phases.grad_began)
+    _wrap(torch.cuda.memory, "set_per_process_memory_fraction", phases.limited)
+    torch.cuda.set_per_process_memory_fraction = torch.cuda.memory.set_per_process_memory_fraction
     register_optimizer_step_pre_hook(lambda o, *rest: phases.update_began(o))
     register_optimizer_step_post_hook(lambda o, *rest: phases.update_ended())
     at_end.append(phases.finish)

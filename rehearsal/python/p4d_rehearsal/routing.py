@@ -35,6 +35,18 @@ def chooses(function, arguments, named):
         dim is not None and arguments[0].is_floating_point() and 0 < arguments[0].shape[dim] <= EXPERTS)
 
 
+def run(function, arguments, named):
+    """Runs an operator of CHOOSING on unknown scores. multinomial() of older releases would read whether they are valid, so
+    this allocates what multinomial() allocates."""
+    if function is not aten.multinomial.default:
+        return function(*arguments, **named)
+    scores, count = arguments[:2]
+    noise = torch.empty_like(scores)  # held while the result is allocated
+    result = torch.empty((*scores.shape[:-1], count), dtype=torch.int64, device=scores.device)
+    del noise
+    return result
+
+
 def even_indices(scores, k, dim):
     """Assigns experts in turn, so that each gets at most the average number of tokens, rounded up. If all experts are
     sorted (k is their number), this is true of any number of first ones."""

@@ -15,7 +15,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from p4d_rehearsal import custom, own_bytes, reads, routing, sizes, solvers, sums, unsigned
+from p4d_rehearsal import compiled, custom, own_bytes, reads, routing, seeds, sizes, solvers, sums, unsigned
+from p4d_rehearsal.trees import mapped as _mapped, tensors as _tensors
 
 SMALL = 1 << 20  # bytes; P4D_ACCOUNT_SMALL of the stand-ins
 aten = torch.ops.aten
@@ -45,30 +46,6 @@ make = SimpleNamespace(empty=torch.empty, full=torch.full, zeros=torch.zeros, ar
 known = {}  # address of a storage -> that storage; a later storage at the address is another one
 blank = {}  # address of a storage without values yet -> _Blank
 UNANSWERED, MISSING = 6, 7  # p4d_report_count of the stand-ins
-
-
-def _tensors(value):
-    """All tensors in nested lists, tuples and dictionaries. torch's own function for that is slow."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return []
-    return [tensor for inner in value for tensor in _tensors(inner)]
-
-
-def _mapped(function, value):
-    """VALUE with each of its tensors replaced by function(tensor)."""
-    if isinstance(value, torch.Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {name: _mapped(function, inner) for name, inner in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_mapped(function, inner) for inner in value)
-    if isinstance(value, tuple):  # of torch.return_types
-        return type(value)([_mapped(function, inner) for inner in value])
-    return value
 
 
 class _OneThread:
@@ -292,6 +269,10 @@ class Values(TorchDispatchMode):
         """Whether this module itself answers for the operator, and the answer."""
         if routing.chooses(function, arguments, named) and not _is_known(arguments[0]):
             return True, self.route(function, arguments, named)
+        if function is aten.multinomial.default and not _is_known(arguments[0]):
+            result = routing.run(function, arguments, named)
+            _mark(result, False)
+            return True, result
         answer = sizes.compared(operator, arguments, named)
         if answer is not None and not _is_known(arguments[0]):
             if operator not in sizes.FINITE:
@@ -355,7 +336,7 @@ class Values(TorchDispatchMode):
     def route(function, arguments, named):
         """An operator that chooses experts by unknown scores."""
         reads.even_routes += 1
-        result = function(*arguments, **named)
+        result = routing.run(function, arguments, named)
         scores, dim = arguments[0], routing.dimension(function, arguments, named)
         chosen = result if isinstance(result, torch.Tensor) else result[1]
         if chosen.numel() and _can_be_known(chosen):
@@ -373,6 +354,12 @@ class Values(TorchDispatchMode):
             _fill(result, value)
             _mark(result, True)
         return result
+
+    @classmethod
+    def assume(cls, tensor, result, value):
+        """The result of a check of the tensor, with an answer if the tensor is unknown."""
+        is_checked = isinstance(tensor, torch.Tensor) and not _is_known(tensor)
+        return cls.answer(lambda: result, (), {}, value) if is_checked else result
 
     @staticmethod
     def select(tensor, mask):
@@ -537,12 +524,13 @@ class Values(TorchDispatchMode):
             _mark_blank(result)
             return
         if not writes:
+            states = seeds.states(function, result)
             for tensor in _tensors(result):
                 # The stand-in copies from the host, unless the type changes on the device.
                 source = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
                 copied = operator is aten._to_copy and source is not None and _is_known(source)
                 same = copied and _is_small(tensor) and (source.dtype == tensor.dtype or not tensor.is_cuda)
-                _mark(tensor, same)
+                _mark(tensor, same or any(tensor is state for state in states))
             return
         for argument, value in _with_values(function, arguments, named):
             if argument.alias_info is None or not argument.alias_info.is_write:
@@ -589,6 +577,7 @@ def _print_from_host():
 def install():
     from p4d_rehearsal import phases
     unsigned.install()
+    compiled.allow_higher(Values)
     _print_from_host()
     mode = Values(phases.current.account if phases.current else None)
     mode.__enter__()
