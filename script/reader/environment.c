@@ -10,13 +10,27 @@ enum { NAME = 64, MOST = 32 };
 /* The options of launchers that set variables. */
 static const struct {
 	const char *launcher, *options;
-	bool list; /* one value has several variables: A=1,B=2 */
+	p4d_launch_variables kind;
 } setters[] = {
-    {"srun", " export ", true},     {"apptainer", " env ", true}, {"singularity", " env ", true},
-    {"docker", " e env ", false},   {"podman", " e env ", false}, {"podman-hpc", " e env ", false},
-    {"shifter", " e env ", false},  {"sarus", " e env ", false},  {"enroot", " e env ", false},
-    {"ch-run", " set_env ", false}, {"flux", " env ", false},     {"mpirun", " x ", false},
-    {"mpiexec", " x ", false},      {"orterun", " x ", false},
+    {"srun", " export ", P4D_LAUNCH_LIST},
+    {"apptainer", " env ", P4D_LAUNCH_LIST},
+    {"singularity", " env ", P4D_LAUNCH_LIST},
+    {"docker", " e env ", P4D_LAUNCH_ONE},
+    {"podman", " e env ", P4D_LAUNCH_ONE},
+    {"podman-hpc", " e env ", P4D_LAUNCH_ONE},
+    {"shifter", " e env ", P4D_LAUNCH_ONE},
+    {"sarus", " e env ", P4D_LAUNCH_ONE},
+    {"enroot", " e env ", P4D_LAUNCH_ONE},
+    {"ch-run", " set_env ", P4D_LAUNCH_ONE},
+    {"flux", " env ", P4D_LAUNCH_ONE},
+    {"mpirun", " x ", P4D_LAUNCH_ONE},
+    {"mpiexec", " x ", P4D_LAUNCH_ONE},
+    {"orterun", " x ", P4D_LAUNCH_ONE},
+    {"docker", " env_file ", P4D_LAUNCH_FILE},
+    {"podman", " env_file ", P4D_LAUNCH_FILE},
+    {"podman-hpc", " env_file ", P4D_LAUNCH_FILE},
+    {"apptainer", " env_file ", P4D_LAUNCH_FILE},
+    {"singularity", " env_file ", P4D_LAUNCH_FILE},
 };
 
 /* Switches of launchers with which the command does not get the variables of the script. */
@@ -46,10 +60,10 @@ void p4d_reader__note_setting(p4d_launch *launch, const char *launcher, const ch
 	if (launch->settings == P4D_LAUNCH_SETTINGS || !value.length)
 		return;
 	if (!option) /* an assignment before the command */
-		launch->setting[launch->settings++] = (p4d_launch_setting){value, false};
+		launch->setting[launch->settings++] = (p4d_launch_setting){value, P4D_LAUNCH_ONE};
 	for (size_t i = 0; option && i < sizeof(setters) / sizeof(setters[0]); i++)
 		if (!strcmp(setters[i].launcher, launcher) && strstr(setters[i].options, word)) {
-			launch->setting[launch->settings++] = (p4d_launch_setting){value, setters[i].list};
+			launch->setting[launch->settings++] = (p4d_launch_setting){value, setters[i].kind};
 			return;
 		}
 }
@@ -84,7 +98,8 @@ static void add_setting(settings *to, const p4d_launch_setting *setting)
 
 	while (rest.length) {
 		uint32_t end = 0;
-		while (end < rest.length && (!setting->list || rest.at[end].unknown || rest.at[end].c != ','))
+		while (end < rest.length &&
+		       (setting->kind != P4D_LAUNCH_LIST || rest.at[end].unknown || rest.at[end].c != ','))
 			end++;
 		add_word(to, (p4d_value){rest.at, end});
 		end += end < rest.length;
@@ -138,7 +153,11 @@ p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launc
 			   !strcmp(launch->launcher[i].name, "singularity");
 	if (prefixed)
 		p4d_shell_each_exported(shell, add_of_container, &found);
+	for (unsigned i = 0; i < launch->settings; i++) /* single variables count more than those of files */
+		if (launch->setting[i].kind == P4D_LAUNCH_FILE && found.count < MOST)
+			found.at[found.count++] = (p4d_shell_setting){NULL, launch->setting[i].text};
 	for (unsigned i = 0; i < launch->settings; i++)
-		add_setting(&found, &launch->setting[i]);
+		if (launch->setting[i].kind != P4D_LAUNCH_FILE)
+			add_setting(&found, &launch->setting[i]);
 	return p4d_shell_enter_environment(shell, found.at, found.count, keeps_variables(launch));
 }

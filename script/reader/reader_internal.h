@@ -318,10 +318,12 @@ typedef struct p4d_launch_option {
 	p4d_value name, value;
 } p4d_launch_option;
 
-/* A variable that a launcher sets for its command: NAME=VALUE. */
+/* What a launcher sets for its command: NAME=VALUE, several of them with commas, or a file with one per line.
+ */
+typedef enum p4d_launch_variables { P4D_LAUNCH_ONE, P4D_LAUNCH_LIST, P4D_LAUNCH_FILE } p4d_launch_variables;
 typedef struct p4d_launch_setting {
 	p4d_value text;
-	bool list; /* several variables, separated by commas */
+	p4d_launch_variables kind;
 } p4d_launch_setting;
 
 typedef struct p4d_launch {

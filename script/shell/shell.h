@@ -36,7 +36,8 @@ typedef struct p4d_value {
 typedef struct p4d_shell p4d_shell;
 typedef struct p4d_shell_scope p4d_shell_scope; /* the variables at one point of the script */
 
-/* A variable of the environment, and its value. */
+/* A variable of the environment, and its value. name NULL: value is the path of a file of NAME=VALUE lines.
+ */
 typedef struct p4d_shell_setting {
 	const char *name;
 	p4d_value value;

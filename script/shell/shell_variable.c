@@ -323,6 +323,36 @@ static void hide_exported(p4d_shell *sh, const char *launcher)
 	}
 }
 
+static void export_as(p4d_shell *sh, p4d_shell_name name, p4d_value value)
+{
+	p4d_shell__assign(sh, P4D_SHELL_RUN, name, value, false, value.length ? value.at[0].line : 0);
+	p4d_shell_var *const v = p4d_shell__find(sh, name, false);
+	if (v)
+		v->exported = true;
+}
+
+/* Exports the variables of a file of NAME=VALUE lines. If p4d cannot read it, it may set any variable. */
+static void export_file(p4d_shell *sh, p4d_value path)
+{
+	const p4d_shell_redirection from = {.has_input_path = true, .input_path = path};
+	p4d_value text;
+
+	if (!p4d_shell__input(sh, &from, &text)) {
+		p4d_shell__unread(sh, p4d_shell__text_of(sh, path));
+		return;
+	}
+	while (text.length && !sh->stopped) {
+		const p4d_value line = p4d_shell__without_end(p4d_shell__next_line(&text));
+		uint32_t n = 0;
+		while (n < line.length && (line.at[n].unknown || line.at[n].c != '='))
+			n++;
+		const p4d_value name = p4d_shell__part(line, 0, n);
+		if (n < line.length && is_name(name))
+			export_as(sh, p4d_shell__name_of(sh, name),
+				  p4d_shell__part(line, n + 1, line.length - n - 1));
+	}
+}
+
 p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *sh, const p4d_shell_setting *settings, size_t count,
 					     const char *without)
 {
@@ -333,14 +363,12 @@ p4d_shell_scope *p4d_shell_enter_environment(p4d_shell *sh, const p4d_shell_sett
 	p4d_shell__enter(sh, before, false);
 	if (without)
 		hide_exported(sh, without);
-	for (size_t i = 0; i < count; i++) {
-		const p4d_value value = settings[i].value;
-		const p4d_shell_name name = {settings[i].name, strlen(settings[i].name)};
-		p4d_shell__assign(sh, P4D_SHELL_RUN, name, value, false, value.length ? value.at[0].line : 0);
-		p4d_shell_var *const v = p4d_shell__find(sh, name, false);
-		if (v)
-			v->exported = true;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (settings[i].name)
+			export_as(sh, (p4d_shell_name){settings[i].name, strlen(settings[i].name)},
+				  settings[i].value);
+		else
+			export_file(sh, settings[i].value);
 	return before;
 }
 

@@ -57,6 +57,15 @@ started 'T=8' 'export L=4' "srun --export=ALL,T=\$T bash -c '$inner'"
 printf '%s\n' '#!/bin/bash' "srun --export=ALL,T=8 bash -c 'true'" "srun --export=ALL,L,=5,X bash -c '$inner'" >job.sh
 exits 0 p4d read job.sh
 prints "tp                   3 " "layers               3 "
+# files of variables; a single variable counts more, and a file that p4d cannot read may set any variable
+printf '# sizes\nT=8\nL=4\nNOT A NAME=1\n' >run.env
+for launcher in "docker run --rm --env-file run.env i" "podman run --env-file=run.env i" "apptainer exec --nv --env-file run.env i.sif" \
+	"docker run -e L=4 --env-file both.env i"; do
+	started 'sed s/L=4/L=1/ run.env >both.env' 'T=1' "$launcher bash -c '$inner'"
+done
+printf '%s\n' '#!/bin/bash' "docker run --env-file gone.env -e L=3 i bash -c '$inner'" >job.sh
+exits 0 p4d read job.sh
+prints "tp                   \$T may be set by gone.env, which p4d cannot read" "layers               3 " "gone.env cannot be read"
 # launchers that do not pass on what the script exports, except what their options name
 for launcher in "docker run i" "podman run --rm i" "ssh host" "pdsh -w h[1-2]" "srun --export=NONE" "srun --export=X=1" "env -i PATH=/bin" \
 	"apptainer exec --nv --cleanenv i.sif" "singularity exec -e i.sif" "singularity run -C --nv i.sif"; do
