@@ -256,7 +256,7 @@ static int take_deepspeed(launching *l, p4d_error *err)
 	return 0;
 }
 
-/* Prepares a program that calls torchrun itself: it runs until then, and p4d's Python module counts ranks. */
+/* Prepares a program that calls torchrun itself. At that call, p4d's Python module reports the ranks. */
 static int take_own(launching *l, p4d_error *err)
 {
 	p4d_rehearse_ranks *r = l->ranks;

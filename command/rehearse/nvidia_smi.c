@@ -27,7 +27,8 @@ static uint64_t variable(const char *name)
 	return text ? strtoull(text, NULL, 10) : 0;
 }
 
-/* What the GPUs hold, which the rehearsed process wrote before it started this one. */
+/* Reads the memory in use on each GPU. The rehearsed process wrote it to a file before it started this
+ * process. */
 static void read_used(smi *s)
 {
 	const char *report = getenv("P4D_REHEARSAL_REPORT");

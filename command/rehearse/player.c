@@ -226,8 +226,9 @@ static int has_ended(pid_t child)
 }
 
 /*
- * Waits for the program, sleeping briefly between looks because of the timeout. If the time is over, it sends
- * SIGABRT, at which Python prints its stack and so shows where it hangs.
+ * Waits for the program. It sleeps briefly between checks, because it must also notice the timeout. At the
+ * timeout it sends SIGABRT, at which Python prints its stack, so that the output shows where the program
+ * hangs.
  */
 static int await(const p4d_player *p, pid_t child, p4d_played *played)
 {

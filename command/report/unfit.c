@@ -76,10 +76,8 @@ static void too_large(const p4d_subject *subject, const p4d_search_space *space,
 		 open.length ? searched : "no others, because the command sets every layout option");
 }
 
-/*
- * Writes the command for more GPUs with these options, if that needs fewer than *least GPUs, and updates
- * *least.
- */
+/* Writes the command with these options for more GPUs, if it needs fewer than *least GPUs. Then *least
+ * becomes its number of GPUs. */
 static void grow_with(const p4d_subject *subject, const p4d_request *with, const p4d_search_space *space,
 		      uint64_t *least, char *fix, size_t room)
 {
@@ -95,9 +93,9 @@ static void grow_with(const p4d_subject *subject, const p4d_request *with, const
 }
 
 /*
- * If more GPUs alone do not help, writes the command for the smallest number of GPUs with which the model
- * fits, if it is also sharded instead of replicated, or if the loss is computed in chunks. "": no number of
- * GPUs is enough.
+ * Called if the model fits on no larger number of these GPUs. Writes the command for the smallest number
+ * of GPUs on which it fits if it is also sharded instead of replicated, or if the loss is computed in
+ * chunks. "": it still fits on no number of GPUs.
  */
 static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 			   const p4d_search_space *space, char *fix, size_t room)
@@ -108,7 +106,8 @@ static void grow_otherwise(const p4d_subject *subject, const p4d_request *asked,
 	p4d_request with = *asked;
 	uint64_t least = UINT64_MAX;
 
-	/* p4d chose as many sequences as there are GPUs */
+	/* p4d chose as many sequences as there are GPUs, so it must choose again for another number of
+	 * GPUs */
 	if (with.origin[P4D_GLOBAL_BATCH] == P4D_BY_P4D)
 		with.origin[P4D_GLOBAL_BATCH] = P4D_UNSET;
 	if (framework->sharing == P4D_SHARES_NOTHING) {
@@ -139,7 +138,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
 	if (!grown && way[0].option == P4D_OPTIONS)
 		grow_otherwise(subject, asked, space, fix, room);
-	/* on one GPU a framework has no other rank to shard with, unless the fix has more GPUs */
+	/* on one GPU there is no other rank to shard with, unless the fix has more GPUs */
 	own = alone && !fix[0] ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);

@@ -31,9 +31,10 @@ typedef enum p4d_usage_source {
 typedef struct p4d_usage_row {
 	const p4d_backtest_row *of;
 	p4d_verdict_record record; /* zeroed: the job has none */
-	bool joined;               /* it has a record */
-	bool unguarded;            /* its only record is in Extra, where the user could write it */
-	p4d_outcome outcome;       /* outcome according to the record; P4D_OUTCOMES: there is no record */
+	bool joined;               /* the job has a record */
+	bool unguarded;            /* the job's only record is in Extra, where the user could have written
+				    * it */
+	p4d_outcome outcome;       /* outcome in the record; P4D_OUTCOMES: there is no record */
 	bool overridden;           /* p4d refused the job and the user overrode that (P4D113) */
 	double need, capacity;     /* predicted memory and capacity of the fullest GPU: from the record, else
 				      predicted now; 0: unknown */
@@ -41,11 +42,13 @@ typedef struct p4d_usage_row {
 	p4d_usage_source source;
 	const char *what; /* "device", "reserved", "allocated" */
 	bool censored;    /* the measurement is 0.9 of the GPU's memory or more */
-	bool mean;        /* a mean over GPUs with different memory: not comparable with the fullest GPU */
-	bool comparable;  /* `need` is the prediction at submission, for the quantity that was measured */
-	/* a smaller request that has enough memory; 0: none */
+	bool mean;        /* the measurement is a mean over GPUs that use different amounts of memory, so
+			   * it must not be compared with the fullest GPU */
+	bool comparable;  /* `need` was predicted at submission, and for the quantity that was measured */
+	/* a smaller request that would have had enough memory; 0: there is none */
 	uint32_t fewer_nodes, fewer_per_node;
-	const p4d_gpu *smaller; /* a GPU of the site on which it fits; NULL: none */
+	const p4d_gpu *smaller; /* a GPU of the site with less memory on which the job fits; NULL: there is
+				 * none */
 } p4d_usage_row;
 
 /* How jobs are grouped for a table. */
@@ -66,11 +69,12 @@ typedef struct p4d_usage_group {
 	p4d_backtest_cell all, outcome[P4D_OUTCOMES + 1], end[P4D_BACKTEST_ENDS], overridden;
 } p4d_usage_group;
 
-/* Compares predictions with measurements for a framework's jobs; an error is predicted / measured - 1. */
+/* Errors of the predictions for a framework's jobs. An error is predicted / measured - 1. */
 typedef struct p4d_usage_errors {
 	char framework[24];
-	unsigned jobs, censored, covered; /* numbers of jobs: compared; left out because the GPU was nearly
-					     full; with a measurement that is at most the prediction */
+	unsigned jobs, censored, covered; /* Numbers of jobs. jobs: those that are compared. censored:
+					   * those left out because the GPU was nearly full. covered: those
+					   * whose measurement is at most the prediction */
 	double mean, low, high;           /* error: mean, 5 % and 95 % quantile */
 } p4d_usage_errors;
 
@@ -116,7 +120,8 @@ const p4d_usage_row **p4d_usage__passed_deaths(const p4d_usage *u, size_t *count
  * NO_MEMORY. */
 enum { P4D_USAGE_DEATHS = 10 };
 int p4d_usage__fill_deaths(const p4d_usage *u, size_t most, p4d_table *table, size_t *count, p4d_error *err);
-/* Mean GPU-hours of jobs that ran out of GPU memory, over all three kinds of evidence; 0: there were none. */
+/* Mean GPU-hours of jobs that ran out of GPU memory, whatever the evidence that memory ran out; 0: there
+ * were none. */
 double p4d_usage__hours_of_death(const p4d_usage *u, uint64_t *jobs);
 
 /* usage_text.c: prints the report. page NULL: to the terminal. Errors: NO_MEMORY. */

@@ -57,7 +57,7 @@ static void take_record(p4d_usage_row *row, bool guarded)
 	row->unguarded = !row->joined && p4d_verdict_record_read(job->extra, &unused);
 	escape(&row->record);
 	row->outcome = row->joined ? p4d_verdict_record_outcome(&row->record) : P4D_OUTCOMES;
-	/* an approved plan, written by a release whose records did not have the outcome */
+	/* this plan was approved by a release of p4d whose records have no outcome */
 	if (row->joined && row->outcome == P4D_OUTCOMES)
 		row->outcome = P4D_OUTCOME_PASS;
 	row->overridden =
@@ -117,8 +117,8 @@ static void take_measurement(const p4d_usage *u, p4d_usage_row *row)
 	take(row, P4D_USAGE_PROMETHEUS, p4d_prometheus_find(&u->prometheus, of->job->raw), "device");
 	take(row, P4D_USAGE_NVML, p4d_prometheus_find(&u->nvml, of->job->raw), "device");
 	take_log(u, row);
-	/* stages of a pipeline need different memory, so neither a mean nor a single GPU's value is that of
-	 * the fullest GPU */
+	/* the stages of a pipeline use different amounts of memory. So neither a mean nor the value of a
+	 * single GPU is the memory of the fullest GPU */
 	row->mean = row->source == P4D_USAGE_GPUMEM && of->measured != P4D_MEASURED_GPU && has_stages(row);
 }
 
@@ -128,7 +128,8 @@ static void compare(p4d_usage_row *row)
 	row->comparable = row->measured > 0 && row->record.need_gib > 0 && !row->mean;
 }
 
-/* Number of GPUs that share one copy of the model, which a smaller job must also have. */
+/* Number of GPUs that share one copy of the model. The number of GPUs of a smaller job must be a multiple
+ * of it. */
 static uint32_t group_of(const p4d_usage_row *row)
 {
 	const p4d_verdict_record *r = &row->record;
@@ -143,8 +144,9 @@ const char *p4d_usage__framework(const p4d_usage_row *row)
 }
 
 /*
- * Upper bound of a GPU's memory if the job has fewer GPUs. With DDP every GPU has the whole model. In other
- * frameworks, all memory is assumed to be sharded, so it grows as the number of GPUs shrinks.
+ * Upper bound of a GPU's memory if the job had fewer GPUs. With DDP it does not change, because every GPU
+ * has the whole model. With other frameworks, all memory is assumed to be sharded, so it grows in inverse
+ * proportion to the number of GPUs.
  */
 static double held_with(const p4d_usage_row *row, uint32_t gpus)
 {

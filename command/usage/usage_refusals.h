@@ -8,10 +8,8 @@
 
 struct json_object;
 
-/*
- * Jobs that p4d refused. Slurm's accounting does not have them, so they come from slurmctld's log, or from a
- * login node's log (client_log). A user who submits the same job repeatedly counts as one job.
- */
+/* Jobs that p4d refused. Slurm's accounting does not have them, so they are read from slurmctld's log, or
+ * from a login node's log (client_log). If a user submits the same job repeatedly, it counts once. */
 typedef struct p4d_usage_refusal {
 	char code[8];  /* the first code, which is the reason: "P4D012" */
 	char job[160]; /* user, name and model: jobs with the same values are the same job */

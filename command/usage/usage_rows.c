@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "usage/usage.h"
 
-/* A job that was ended from outside after RAN_S seconds or more had reached its peak memory. */
+/* A job that was ended from outside has reached its peak memory if it ran for at least RAN_S seconds. */
 enum { RAN_S = 600 };
 
 static bool ran(const p4d_usage_row *row)

@@ -163,7 +163,8 @@ static void print_sentences(const p4d_usage *u, FILE *page)
 			 u->smaller.jobs, plural(&u->smaller), u->smaller.gpu_hours);
 }
 
-/* Adds a cell for each kind of evidence that GPU memory ran out, because the kinds must not be added up. */
+/* Adds a cell for each kind of evidence that GPU memory ran out. They have separate cells, because the
+ * kinds must not be added up. */
 static void add_deaths(p4d_table *table, const p4d_usage_group *group)
 {
 	add_cell(table, P4D_PLAIN, &group->end[P4D_BACKTEST_SAID]);

@@ -15,8 +15,6 @@ int p4d_predicted_run_request(const p4d_gpus *gpus, const p4d_measured *row, p4d
 int p4d_predicted_run(const p4d_gpus *gpus, const p4d_measured *row, p4d_layout *layout, p4d_estimate *out,
 		      p4d_error *err);
 
-/*
- * Predicted GiB of the quantity that the row measured: "allocated" is the allocator's peak, "reserved"
- * includes its cache, "device" is everything.
- */
+/* Predicted GiB of the quantity that the row measured. "allocated" is the allocator's peak. "reserved"
+ * also includes the allocator's fragmentation. "device" is all memory in use on the GPU. */
 double p4d_predicted_run_gib(const p4d_measured *row, const p4d_stage *peak);

@@ -74,7 +74,7 @@ static const p4d_read_argument nemo_rl_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/* Selects between the values of both frameworks: takes that of the enabled framework. */
+/* Sets each option to the value of the framework that is enabled. */
 static void put_enabled(p4d_reading *r)
 {
 	static const struct {

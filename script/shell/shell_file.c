@@ -221,8 +221,8 @@ bool p4d_shell_may_run(p4d_shell *sh, const p4d_value *words, size_t count)
 
 /*
  * Whether the name of a Python program says that it changes files, by a word that begins with a verb:
- * config_updater.py. Some verbs are also nouns: they count only as the whole first word (set_lr.py) or also
- * as the whole last word (yaml_patch.py, but not create_patches.py or test_set.py).
+ * config_updater.py. Some verbs are also nouns. Such a verb must be the whole first word (set_lr.py); some
+ * of them may also be the whole last word (yaml_patch.py, but not create_patches.py or test_set.py).
  */
 static bool says_that_it_edits(const char *path)
 {
@@ -249,7 +249,7 @@ static bool says_that_it_edits(const char *path)
 	return false;
 }
 
-/* The end of a path, which fits into a text of this size; all of a short path. */
+/* The last characters of a path, as many as fit into a text of this size. */
 static p4d_value end_of(p4d_value path, size_t size)
 {
 	const uint32_t most = (uint32_t)size - 1;
@@ -287,7 +287,8 @@ static bool edits(const p4d_shell_call *w, const char *command)
 			return found;
 	}
 	size_t option = 0;
-	if (!strncmp(name, "python", 6)) { /* its options before the program: python -u set_lr.py */
+	if (!strncmp(name, "python", 6)) { /* skips Python's own options before the program: python -u
+					    * set_lr.py */
 		while (option < w->count && w->at[option].length && w->at[option].at[0].c == '-')
 			option++;
 		if (option == w->count)
@@ -320,7 +321,8 @@ static bool has_end(p4d_value path, const char *end)
 	return path.length > length && is_at(path, path.length - length, end);
 }
 
-/* Whether a Python program writes files; then every configuration that it names may be one of them. */
+/* Whether a Python program writes files. If so, every configuration file that it names becomes unknown,
+ * because the program may write it. */
 static bool loses_named(const p4d_shell_call *w, p4d_value program)
 {
 	static const char *const writes[] = {"'w'",    "\"w\"", "'a'",    "\"a\"",      "'w+'",
