@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch scripts. Their #SBATCH lines are read as command lines of sbatch, so the target tests these also. */
+/* Batch scripts. #SBATCH lines are parsed like sbatch's command line, so the target tests the parser of
+ * command lines as well. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

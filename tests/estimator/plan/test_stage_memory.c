@@ -44,7 +44,8 @@ static void communicators_by_hand(void **state)
 	    {"tp=2", 4, 2, 0},                             /* groups: tp, dp */
 	    {"tp=1 cp=2", 2, 2, 0},                        /* groups: messages of the ring, dp */
 	    {"tp=1 cp=2", 4, 1, 1},                        /* the same groups, but dp has four ranks */
-	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* groups: keys in two orders, dp */
+	    {"tp=1 cp=4 cp-comm=all-gather", 4, 0, 3},     /* groups: one for keys in each of two orders,
+							    * and dp */
 	    {"tp=1 pp=2", 2, 1, 0},                        /* messages between stages */
 	    {"tp=1 pp=2 tied=on", 2, 2, 0},                /* also messages between the two ends */
 	    {"tp=2 pp=2 vocab-parallel=vocab-1", 4, 3, 1}, /* tp, messages, hidden states; the vocabulary */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each collective with each type, and messages, between 1 to 8 ranks on several nodes. Results are
- * compared with plain loops. */
+/* Each collective with each type, and messages, among 1 to 8 ranks on several nodes. The expected results
+ * come from plain loops. */
 #include "support/support.h"
 
 #include <math.h>

@@ -415,7 +415,7 @@ static void take_job(uint64_t seed, uint64_t number)
 	case REHEARSED:
 		submit_rehearsed(name, chance);
 		break;
-	case UPDATED: /* also submits a job, so that each number stands for one submission */
+	case UPDATED: /* submits a job too, so that each number submits exactly one job */
 		update_job(chance);
 		submit_by_libslurm(PLANNED, name, chance);
 		break;
