@@ -159,19 +159,14 @@ static int print_policies(const p4d_site *site, const p4d_site_job *asked, p4d_e
 	p4d_table table = {0};
 	subject s;
 
-	p4d_table_column(&table, "partition", P4D_LEFT);
-	p4d_table_column(&table, "gpu", P4D_LEFT);
-	p4d_table_column(&table, "usable GiB", P4D_RIGHT);
-	p4d_table_column(&table, "gpus/node", P4D_RIGHT);
-	p4d_table_column(&table, "mode", P4D_LEFT);
-	p4d_table_column(&table, "scripts", P4D_LEFT);
-	p4d_table_column(&table, "safe", P4D_RIGHT);
+	p4d_table_columns(&table, {"partition", P4D_LEFT}, {"gpu", P4D_LEFT}, {"usable GiB", P4D_RIGHT},
+			  {"gpus/node", P4D_RIGHT}, {"mode", P4D_LEFT}, {"scripts", P4D_LEFT},
+			  {"safe", P4D_RIGHT});
 	for (int i = P4D_FRAMEWORKS; i-- > 0;) {
 		snprintf(limit[i], sizeof(limit[i]), "limit %s", p4d_frameworks[i]->name);
 		p4d_table_column(&table, limit[i], P4D_RIGHT);
 	}
-	p4d_table_column(&table, "rewrite", P4D_LEFT);
-	p4d_table_column(&table, "require_plan", P4D_LEFT);
+	p4d_table_columns(&table, {"rewrite", P4D_LEFT}, {"require_plan", P4D_LEFT});
 	for (unsigned i = 0; next_subject(site, asked, i, &s); i++)
 		add_row(&table, &s);
 	return p4d_table_print(&table, true, err);

@@ -169,8 +169,7 @@ static int list_gpus(const p4d_site *site, const p4d_line *line, p4d_error *err)
 	p4d_table_column(&table, "gpu", P4D_LEFT);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
 		p4d_table_column(&table, headers[i], P4D_RIGHT);
-	p4d_table_column(&table, "status", P4D_LEFT);
-	p4d_table_column(&table, "also called", P4D_CUT);
+	p4d_table_columns(&table, {"status", P4D_LEFT}, {"also called", P4D_CUT});
 	for (size_t i = 0; i < gpus->count; i++) {
 		const p4d_gpu *gpu = &gpus->gpu[i];
 		if (pattern && !strcasestr(gpu->name, pattern) && !strcasestr(gpu->aliases, pattern))

@@ -31,8 +31,7 @@ static void write_phases(FILE *to, const p4d_estimate *e)
 	char size[P4D_SIZE_TEXT];
 	p4d_table table = {0};
 
-	p4d_table_column(&table, "phase", P4D_LEFT);
-	p4d_table_column(&table, "GiB allocated", P4D_RIGHT);
+	p4d_table_columns(&table, {"phase", P4D_LEFT}, {"GiB allocated", P4D_RIGHT});
 	for (int phase = 0; phase < P4D_PHASES; phase++) {
 		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_memory_phase_name((p4d_phase)phase));
 		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_report_gib(e->peak.phase_bytes[phase], size));
@@ -50,9 +49,7 @@ static void write_options(FILE *to, const p4d_request *request)
 	char value[1024];
 	p4d_table table = {0};
 
-	p4d_table_column(&table, "option", P4D_LEFT);
-	p4d_table_column(&table, "value", P4D_LEFT);
-	p4d_table_column(&table, "chosen by", P4D_LEFT);
+	p4d_table_columns(&table, {"option", P4D_LEFT}, {"value", P4D_LEFT}, {"chosen by", P4D_LEFT});
 	for (int i = 0; i < P4D_OPTIONS; i++) {
 		if (!p4d_is_set(request, (p4d_option)i) ||
 		    (request->origin[i] >= P4D_BY_SITE && !p4d_report_is_default(request, i)))

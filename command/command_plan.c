@@ -166,13 +166,10 @@ static void add_columns(p4d_table *table, const plans *p)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		p4d_table_column(table, numbers[i], P4D_RIGHT);
 	if (has_experts(p)) {
-		p4d_table_column(table, "ep", P4D_RIGHT);
-		p4d_table_column(table, "etp", P4D_RIGHT);
+		p4d_table_columns(table, {"ep", P4D_RIGHT}, {"etp", P4D_RIGHT});
 	}
-	p4d_table_column(table, "schedule", P4D_LEFT);
-	p4d_table_column(table, "recompute", P4D_LEFT);
-	p4d_table_column(table, "GiB", P4D_RIGHT);
-	p4d_table_column(table, "fraction", P4D_RIGHT);
+	p4d_table_columns(table, {"schedule", P4D_LEFT}, {"recompute", P4D_LEFT}, {"GiB", P4D_RIGHT},
+			  {"fraction", P4D_RIGHT});
 	for (size_t i = 0; p->timed && i < sizeof(times) / sizeof(times[0]); i++)
 		p4d_table_column(table, times[i], P4D_RIGHT);
 	if (p->timed)

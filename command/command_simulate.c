@@ -104,14 +104,11 @@ static int print_stages(const simulated *s, p4d_error *err)
 	const p4d_schedule *schedule = &s->simulation.schedule;
 	p4d_table table = {0};
 
-	p4d_table_column(&table, "stage", P4D_LEFT);
-	p4d_table_column(&table, "layers", P4D_RIGHT);
-	p4d_table_column(&table, "passes", P4D_RIGHT);
-	p4d_table_column(&table, "in flight", P4D_RIGHT);
+	p4d_table_columns(&table, {"stage", P4D_LEFT}, {"layers", P4D_RIGHT}, {"passes", P4D_RIGHT},
+			  {"in flight", P4D_RIGHT});
 	if (schedule->vocabulary != P4D_VOCAB_OFF)
 		p4d_table_column(&table, "vocab slots", P4D_RIGHT);
-	p4d_table_column(&table, "busy", P4D_RIGHT);
-	p4d_table_column(&table, "GiB", P4D_RIGHT);
+	p4d_table_columns(&table, {"busy", P4D_RIGHT}, {"GiB", P4D_RIGHT});
 	if (s->estimate.capacity_bytes)
 		p4d_table_column(&table, "fraction", P4D_RIGHT);
 	for (uint32_t first = 0, stage = 1; stage <= schedule->stages; stage++) {

@@ -6,7 +6,6 @@
 #include "backtest/backtest.h"
 #include "picture/bars.h"
 #include "picture/page.h"
-#include "report/report.h"
 
 static void write_cell(FILE *to, const char *class, const p4d_backtest_cell *cell)
 {

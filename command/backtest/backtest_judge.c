@@ -6,15 +6,12 @@
  * from the accounting.
  */
 #include <inttypes.h>
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "backtest/backtest.h"
-#include "base/text.h"
 #include "guard/submit.h"
 #include "job/read_job.h"
 #include "job/sbatch.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backtest/backtest.h"
-#include "base/text.h"
 #include "report/report.h"
 #include "report/table.h"
 
@@ -34,11 +33,8 @@ static int print_cells(const p4d_backtest *b, p4d_error *err)
 	p4d_table table = {.columns = 0};
 
 	puts("Jobs (GPU-hours) by how they ended and by p4d's verdict:\n");
-	p4d_table_column(&table, "END", P4D_LEFT);
-	p4d_table_column(&table, "PASSED", P4D_RIGHT);
-	p4d_table_column(&table, "WARNED", P4D_RIGHT);
-	p4d_table_column(&table, "REFUSED", P4D_RIGHT);
-	p4d_table_column(&table, "NOT JUDGED", P4D_RIGHT);
+	p4d_table_columns(&table, {"END", P4D_LEFT}, {"PASSED", P4D_RIGHT}, {"WARNED", P4D_RIGHT},
+			  {"REFUSED", P4D_RIGHT}, {"NOT JUDGED", P4D_RIGHT});
 	for (int end = 0; end < P4D_BACKTEST_ENDS; end++) {
 		if (end == P4D_BACKTEST_SAID && !b->read_output)
 			continue;
@@ -56,13 +52,9 @@ static int print_groups(const char *title, const p4d_backtest_group *groups, uns
 	if (!count)
 		return 0;
 	printf("\n%s\n\n", title);
-	p4d_table_column(&table, "GPU-HOURS", P4D_RIGHT);
-	p4d_table_column(&table, "JOBS", P4D_RIGHT);
-	p4d_table_column(&table, "ONE OF THEM", P4D_LEFT);
-	p4d_table_column(&table, "SCRIPT", P4D_LEFT);
-	p4d_table_column(&table, "MODEL", P4D_LEFT);
-	p4d_table_column(&table, "PREDICTED", P4D_RIGHT);
-	p4d_table_column(&table, "MEASURED", P4D_RIGHT);
+	p4d_table_columns(&table, {"GPU-HOURS", P4D_RIGHT}, {"JOBS", P4D_RIGHT}, {"ONE OF THEM", P4D_LEFT},
+			  {"SCRIPT", P4D_LEFT}, {"MODEL", P4D_LEFT}, {"PREDICTED", P4D_RIGHT},
+			  {"MEASURED", P4D_RIGHT});
 	for (unsigned i = 0; i < count; i++) {
 		const p4d_backtest_row *row = groups[i].row;
 		const p4d_backtest_result *r = row->result;
@@ -91,8 +83,7 @@ static int print_stages(const p4d_backtest *b, p4d_error *err)
 	p4d_table table = {.columns = 0};
 
 	puts("\nHow many jobs p4d could check:\n");
-	p4d_table_column(&table, "", P4D_LEFT);
-	p4d_table_column(&table, "JOBS (GPU-HOURS)", P4D_RIGHT);
+	p4d_table_columns(&table, {"", P4D_LEFT}, {"JOBS (GPU-HOURS)", P4D_RIGHT});
 	for (int stage = 0; stage < P4D_BACKTEST_STAGES; stage++) {
 		p4d_table_cell(&table, P4D_PLAIN, "%s", p4d_backtest__stage_titles[stage]);
 		add_cell(&table, P4D_PLAIN, &b->stage[stage]);
@@ -111,8 +102,7 @@ static int print_limits(const p4d_backtest *b, p4d_error *err)
 	p4d_table table = {.columns = 0};
 
 	puts("\nJobs (GPU-hours) with other values of the setting limit in p4d.conf:\n");
-	p4d_table_column(&table, "LIMIT", P4D_LEFT);
-	p4d_table_column(&table, "REFUSED BUT RAN", P4D_RIGHT);
+	p4d_table_columns(&table, {"LIMIT", P4D_LEFT}, {"REFUSED BUT RAN", P4D_RIGHT});
 	if (b->read_output)
 		p4d_table_column(&table, "DEATHS CAUGHT", P4D_RIGHT);
 	p4d_table_column(&table, "LIKELY DEATHS CAUGHT (97 %)", P4D_RIGHT);

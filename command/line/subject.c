@@ -7,7 +7,6 @@
 
 #include "base/suggest.h"
 #include "line/line.h"
-#include "serve/serving.h"
 #include "request/architecture.h"
 #include "request/framework.h"
 

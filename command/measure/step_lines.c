@@ -2,7 +2,6 @@
 #include "measure/step_lines.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -143,12 +143,8 @@ static int print_runs(const plot *p, p4d_error *err)
 {
 	p4d_table table = {.columns = 0};
 
-	p4d_table_column(&table, "run", P4D_CUT);
-	p4d_table_column(&table, "step", P4D_RIGHT);
-	p4d_table_column(&table, "loss", P4D_RIGHT);
-	p4d_table_column(&table, "validation", P4D_RIGHT);
-	p4d_table_column(&table, "tokens/s", P4D_RIGHT);
-	p4d_table_column(&table, "GiB", P4D_RIGHT);
+	p4d_table_columns(&table, {"run", P4D_CUT}, {"step", P4D_RIGHT}, {"loss", P4D_RIGHT},
+			  {"validation", P4D_RIGHT}, {"tokens/s", P4D_RIGHT}, {"GiB", P4D_RIGHT});
 	for (int run = 0; run < p->logs; run++) {
 		const p4d_log_curve *of[P4D_LOG_KINDS];
 		for (int kind = 0; kind < P4D_LOG_KINDS; kind++)

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/number.h"
-#include "job/job.h"
 #include "reader/reader.h"
 #include "rehearsals/rehearsals_key.h"
 #include "rehearse/deepspeed_hosts.h"

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/number.h"
 #include "rehearse/rehearse_step.h"
 #include "report/report.h"
 #include "report/table.h"
@@ -156,8 +155,7 @@ static int print_largest(const p4d_rehearsed *r, p4d_error *err)
 
 	if (!r->largest_count)
 		return 0;
-	p4d_table_column(&table, "largest at the peak", P4D_LEFT);
-	p4d_table_column(&table, "GiB", P4D_RIGHT);
+	p4d_table_columns(&table, {"largest at the peak", P4D_LEFT}, {"GiB", P4D_RIGHT});
 	for (unsigned i = 0; i < r->largest_count && i < ROWS && 200 * r->largest[i].bytes > r->allocated;
 	     i++) {
 		const p4d_rehearsed_largest *l = &r->largest[i];
@@ -268,8 +266,7 @@ static int print_micro_batch(const p4d_rehearse_answer *a, p4d_error *err)
 		return 0;
 	putchar('\n');
 	p4d_table_column(&table, m->option, P4D_RIGHT);
-	p4d_table_column(&table, "GiB", P4D_RIGHT);
-	p4d_table_column(&table, "of the GPU", P4D_RIGHT);
+	p4d_table_columns(&table, {"GiB", P4D_RIGHT}, {"of the GPU", P4D_RIGHT});
 	for (unsigned i = 0; i < m->tries; i++) {
 		const p4d_micro_batch_try *t = &m->tried[i];
 		p4d_table_cell(&table, P4D_PLAIN, "%" PRIu64, t->value);

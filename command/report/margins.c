@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/json_file.h"
-#include "base/text.h"
 #include "plan/stage_memory.h"
 #include "report/report.h"
 #include "request/framework.h"

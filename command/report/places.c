@@ -273,18 +273,13 @@ static void print_options(const p4d_placement *one)
 
 int p4d_places_print(const p4d_places *places, double tokens, uint32_t top, p4d_error *err)
 {
-	static const struct {
-		const char *header;
-		p4d_align align;
-	} columns[] = {{"partition", P4D_LEFT}, {"nodes", P4D_RIGHT},     {"GPUs of a node", P4D_LEFT},
-		       {"layout", P4D_LEFT},    {"recompute", P4D_LEFT},  {"memory", P4D_RIGHT},
-		       {"time", P4D_RIGHT},     {"GPU-hours", P4D_RIGHT}, {"kWh, at most", P4D_RIGHT}};
 	p4d_table table = {0};
 	uint32_t shown = 0;
 	char text[400];
 
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
-		p4d_table_column(&table, columns[i].header, columns[i].align);
+	p4d_table_columns(&table, {"partition", P4D_LEFT}, {"nodes", P4D_RIGHT}, {"GPUs of a node", P4D_LEFT},
+			  {"layout", P4D_LEFT}, {"recompute", P4D_LEFT}, {"memory", P4D_RIGHT},
+			  {"time", P4D_RIGHT}, {"GPU-hours", P4D_RIGHT}, {"kWh, at most", P4D_RIGHT});
 	for (size_t i = 0; i < places->count && shown < top; i++)
 		if (is_shown(places, i)) {
 			add_row(&table, &places->found[i], tokens);

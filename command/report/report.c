@@ -240,17 +240,14 @@ int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, do
 
 	if (!row)
 		return -1;
-	p4d_table_column(table, "stage", P4D_LEFT);
-	p4d_table_column(table, "layers", P4D_RIGHT);
+	p4d_table_columns(table, {"stage", P4D_LEFT}, {"layers", P4D_RIGHT});
 	for (int part = 0; part < P4D_PART_COUNT; part++)
 		if (used[part])
 			p4d_table_column(table, part_headers[part], P4D_RIGHT);
-	p4d_table_column(table, "allocated", P4D_RIGHT);
-	p4d_table_column(table, "device", P4D_RIGHT);
+	p4d_table_columns(table, {"allocated", P4D_RIGHT}, {"device", P4D_RIGHT});
 	if (estimate->capacity_bytes) {
 		p4d_table_column(table, p4d_on_gpu(layout->device) ? "usable" : "of host", P4D_RIGHT);
-		p4d_table_column(table, "fraction", P4D_RIGHT);
-		p4d_table_column(table, "verdict", P4D_LEFT);
+		p4d_table_columns(table, {"fraction", P4D_RIGHT}, {"verdict", P4D_LEFT});
 	}
 	for (uint32_t first = 0, stage = 1; stage <= stages; stage++) {
 		if (stage < stages && same_row(&row[first], &row[stage]))

@@ -19,6 +19,12 @@ void p4d_table_column(p4d_table *table, const char *header, p4d_align align)
 	table->align[table->columns++] = align;
 }
 
+void p4d_table_add_columns(p4d_table *table, const p4d_table_head *head, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		p4d_table_column(table, head[i].header, head[i].align);
+}
+
 void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 {
 	va_list args;

@@ -38,6 +38,15 @@ typedef struct p4d_table {
 } p4d_table;
 
 void p4d_table_column(p4d_table *table, const char *header, p4d_align align);
+/* Adds columns, each written as {"HEADER", P4D_RIGHT}. */
+#define p4d_table_columns(table, ...) \
+	p4d_table_add_columns(table, (const p4d_table_head[]){__VA_ARGS__}, \
+			      sizeof((const p4d_table_head[]){__VA_ARGS__}) / sizeof(p4d_table_head))
+typedef struct p4d_table_head {
+	const char *header;
+	p4d_align align;
+} p4d_table_head;
+void p4d_table_add_columns(p4d_table *table, const p4d_table_head *head, size_t count);
 void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

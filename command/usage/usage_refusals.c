@@ -127,9 +127,7 @@ p4d_usage_refused p4d_usage_refusals__sum(const p4d_usage_refusals *all)
 
 void p4d_usage_refusals__fill(const p4d_usage_refusals *all, p4d_table *table)
 {
-	p4d_table_column(table, "CODE", P4D_LEFT);
-	p4d_table_column(table, "REFUSALS", P4D_RIGHT);
-	p4d_table_column(table, "DIFFERENT JOBS", P4D_RIGHT);
+	p4d_table_columns(table, {"CODE", P4D_LEFT}, {"REFUSALS", P4D_RIGHT}, {"DIFFERENT JOBS", P4D_RIGHT});
 	for (size_t i = 0; i < all->codes; i++) {
 		p4d_table_cell(table, P4D_PLAIN, "%s", all->of[i].code);
 		p4d_table_cell(table, P4D_PLAIN, "%zu", all->of[i].refusals);

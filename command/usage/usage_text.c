@@ -190,9 +190,7 @@ static int print_groups(const p4d_usage *u, p4d_usage_key by, FILE *page, p4d_er
 	p4d_table_column(&table, "ALL", P4D_RIGHT);
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++)
 		p4d_table_column(&table, outcome_titles[outcomes[i]], P4D_RIGHT);
-	p4d_table_column(&table, "DIED: SAID", P4D_RIGHT);
-	p4d_table_column(&table, "GPU FULL", P4D_RIGHT);
-	p4d_table_column(&table, "EARLY", P4D_RIGHT);
+	p4d_table_columns(&table, {"DIED: SAID", P4D_RIGHT}, {"GPU FULL", P4D_RIGHT}, {"EARLY", P4D_RIGHT});
 	for (size_t g = 0; g < lines; g++) {
 		p4d_table_cell(&table, P4D_PLAIN, "%s", group[g].key);
 		add_cell(&table, P4D_PLAIN, &group[g].all);
@@ -210,13 +208,9 @@ static int print_errors(const p4d_usage *u, FILE *page, p4d_error *err)
 
 	if (!u->frameworks)
 		return 0;
-	p4d_table_column(&table, "FRAMEWORK", P4D_LEFT);
-	p4d_table_column(&table, "JOBS", P4D_RIGHT);
-	p4d_table_column(&table, "MEAN", P4D_RIGHT);
-	p4d_table_column(&table, "5 %", P4D_RIGHT);
-	p4d_table_column(&table, "95 %", P4D_RIGHT);
-	p4d_table_column(&table, "NOT ABOVE THE PREDICTION", P4D_RIGHT);
-	p4d_table_column(&table, "AT 0.9 OF THE GPU", P4D_RIGHT);
+	p4d_table_columns(&table, {"FRAMEWORK", P4D_LEFT}, {"JOBS", P4D_RIGHT}, {"MEAN", P4D_RIGHT},
+			  {"5 %", P4D_RIGHT}, {"95 %", P4D_RIGHT}, {"NOT ABOVE THE PREDICTION", P4D_RIGHT},
+			  {"AT 0.9 OF THE GPU", P4D_RIGHT});
 	for (unsigned i = 0; i < u->frameworks; i++) {
 		const p4d_usage_errors *e = &u->errors[i];
 		p4d_table_cell(&table, P4D_PLAIN, "%s", *e->framework ? e->framework : "-");

@@ -60,10 +60,8 @@ int p4d_validate__layout(const p4d_measured *row, const p4d_gpus *gpus, p4d_layo
 void p4d_validate__begin_deaths(p4d_validate_deaths *deaths)
 {
 	deaths->rows = json_object_new_array();
-	p4d_table_column(&deaths->table, "run", P4D_LEFT);
-	p4d_table_column(&deaths->table, "gpu", P4D_LEFT);
-	p4d_table_column(&deaths->table, "predicted", P4D_RIGHT);
-	p4d_table_column(&deaths->table, "verdict", P4D_LEFT);
+	p4d_table_columns(&deaths->table, {"run", P4D_LEFT}, {"gpu", P4D_LEFT}, {"predicted", P4D_RIGHT},
+			  {"verdict", P4D_LEFT});
 }
 
 void p4d_validate__add_deaths(struct json_object *object, const p4d_validate_deaths *deaths)

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <locale.h>
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "cost/cost_internal.h"
-#include "plan/offload.h"
 #include "plan/optimizer.h"
 #include "plan/parameters.h"
-#include "schedule/schedule.h"
 
 /* Additional seconds per step of models with experts, from DeepSeek V2 with 4 layers on 8 B200 (SimuMax). */
 #define STEP_OF_EXPERTS 15e-3

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "cost/cost_internal.h"
-#include "request/architecture.h"
 
 /* Share of a sequence's attention scores that layers with a window compute. */
 static double window_share(const p4d_layout *l)

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "cost/cost_internal.h"
-#include "plan/plan.h"
 
 /* The pass that computes the gradients of vocabulary tables. */
 static p4d_cost_share *weight_pass(const p4d_layout *l, p4d_cost_part *y)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Megatron-LM with Transformer Engine: the models for which p4d has formulas, and the table entry. */
 #include <inttypes.h>
-#include <limits.h>
 #include <string.h>
 
 #include "framework/megatron_arguments.h"

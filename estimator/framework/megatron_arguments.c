@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "request/architecture.h"
 #include "request/framework.h"
-#include "request/layers.h"
 
 /* Appends an argument. An argument that does not fit into the buffer is left out as a whole. */
 #define add(a, ...) p4d_text_entry(a, " ", __VA_ARGS__)

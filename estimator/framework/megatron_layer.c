@@ -6,7 +6,6 @@
  */
 #include "framework/megatron_memory.h"
 
-#include "request/architecture.h"
 #include "request/routing.h"
 
 bool p4d_megatron__again(const p4d_layout *l, unsigned module)

@@ -4,7 +4,6 @@
  * experts, buffers for the exchange of tokens and workspaces. Sources as in megatron_experts.c.
  */
 #include "framework/megatron_memory.h"
-#include "request/architecture.h"
 #include "request/routing.h"
 
 /*

@@ -10,8 +10,6 @@
  */
 #include "framework/megatron_memory.h"
 
-#include "request/architecture.h"
-
 /* ---- buffers that always exist ---- */
 
 /*

@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#include "request/architecture.h"
 #include "tape/op.h"
 
 static bool is_delta_net(const p4d_layout *l)

@@ -12,7 +12,6 @@
 
 #include "base/text.h"
 #include "plan/fp8_operand.h"
-#include "plan/nf4.h"
 #include "plan/parameters.h"
 #include "request/framework.h"
 

@@ -11,7 +11,6 @@
  * in the type of the matmuls.
  */
 #include "framework/transformers.h"
-#include "plan/parameters.h"
 
 /* Bytes of a unit's gathered parameters, and of the trained part of them. */
 typedef struct unit {

@@ -10,7 +10,6 @@
  * gradients add up unsharded.
  */
 #include "framework/transformers.h"
-#include "plan/parameters.h"
 
 typedef struct p4d_fsdp {
 	p4d_transformers_step *s;

@@ -13,7 +13,6 @@
 #include "job/job_limits.h"
 #include "job/script.h"
 #include "plan/memory_played.h"
-#include "serve/serving.h"
 #include "request/architecture.h"
 #include "request/defaults.h"
 #include "request/framework.h"

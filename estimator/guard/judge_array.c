@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "job/tasks.h"
 

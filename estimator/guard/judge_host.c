@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "guard/guard_internal.h"
 #include "guard/verdict.h"
 
 /* Whether the job requests a fraction of the node's memory. */

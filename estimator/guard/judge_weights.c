@@ -4,7 +4,6 @@
 
 #include "base/number.h"
 #include "base/text.h"
-#include "guard/guard_internal.h"
 #include "guard/script_request.h"
 #include "guard/verdict.h"
 #include "model/model.h"

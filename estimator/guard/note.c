@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "guard/verdict.h"
 
 /* Errors that only the submitting side can find: from the script and the files that it names, and from the
  * user's rehearsals. */

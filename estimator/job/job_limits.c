@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/job_limits.h"
 
-#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 

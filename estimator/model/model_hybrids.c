@@ -6,7 +6,6 @@
 
 #include "base/json_file.h"
 #include "model/model_hf.h"
-#include "request/architecture.h"
 
 static void choose(p4d_request *model, p4d_option option, int64_t value)
 {

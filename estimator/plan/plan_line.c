@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/number.h"
 #include "plan/plan.h"
 #include "request/framework.h"
 

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/architecture.h"
-
 void p4d_framework_put_defaults(p4d_request *r)
 {
 	const int framework = (int)r->value[P4D_FRAMEWORK];

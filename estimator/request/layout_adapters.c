@@ -2,7 +2,6 @@
 /* The trained parameters of a model: --finetune, --lora-targets and related options. */
 #include <string.h>
 
-#include "base/text.h"
 #include "request/framework.h"
 #include "request/layout_internal.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost/cost.h"
 #include "plan/memory_played.h"
 #include "search/search_internal.h"
 

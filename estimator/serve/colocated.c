@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "plan/parameters.h"
 #include "request/framework.h"
 #include "request/model_size.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values of a sequence in an engine's cache, and which of them layers with a window keep. */
-#include "request/architecture.h"
 #include "serve/serving_internal.h"
 
 static uint64_t div_up(uint64_t a, uint64_t b)

@@ -2,7 +2,6 @@
 /* Allows only one run at a time in a checkpoint directory. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

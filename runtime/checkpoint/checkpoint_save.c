@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include "checkpoint/checkpoint_internal.h"
-#include "plan/parameters.h"
 
 bool p4d_checkpoint__owns_shards(const p4d_layout *layout, p4d_place place)
 {

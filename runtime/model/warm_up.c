@@ -9,7 +9,6 @@
 
 #include "model/adapters.h"
 #include "model/attention.h"
-#include "model/buffers.h"
 #include "model/head.h"
 #include "model/newton_schulz.h"
 #include "model/parallel.h"

@@ -6,7 +6,6 @@
 
 #include "template/operate.h"
 #include "template/strings.h"
-#include "template/utf8.h"
 
 static int new_from(p4d_rendering *r, const p4d_invocation *call, p4d_list_form form, p4d_list **made)
 {

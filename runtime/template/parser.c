@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "template/builtin.h"
-
 typedef struct p4d_name {
 	struct p4d_name *next;
 	size_t length;

@@ -10,7 +10,6 @@
 
 #include "model/buffers.h"
 #include "plan/byte_moments.h"
-#include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
 /* Elements of a slice of a tensor that are in this rank's shard of a segment. */

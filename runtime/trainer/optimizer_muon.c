@@ -12,7 +12,6 @@
 #include "model/gradient_window.h"
 #include "model/newton_schulz.h"
 #include "plan/muon.h"
-#include "plan/parameters.h"
 #include "trainer/trainer_internal.h"
 
 static bool is_matrix(const p4d_weight *w)

@@ -6,7 +6,6 @@
 #include "base/vector.h"
 #include "model/buffers.h"
 #include "model/quantized.h"
-#include "model/sequence_order.h"
 #include "trainer/trainer_internal.h"
 
 /* Address of this rank's shard of a segment in a state. In fp32 the parameters are their own master

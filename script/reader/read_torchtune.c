@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* torchtune (0.6) and litgpt (0.5): YAML with overrides. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/number.h"
 #include "base/text.h"
 #include "reader/evidence.h"
 #include "reader/told.h"
