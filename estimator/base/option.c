@@ -148,6 +148,12 @@ static int no_choice(const p4d_option_info *info, const char *prefix, const char
 	return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not one of %s", prefix, info->name, text, list);
 }
 
+/* The unit of a real number, for messages; empty: the number has none. */
+static const char *unit_of(const p4d_option_info *info)
+{
+	return !strcmp(info->argument, "MS") ? " milliseconds" : !strcmp(info->argument, "GIB") ? " GiB" : "";
+}
+
 int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char *text, int64_t *value,
 		     p4d_error *err)
 {
@@ -167,8 +173,8 @@ int p4d_option_parse(const p4d_option_info *info, const char *prefix, const char
 		return 0;
 	case P4D_DECIMAL_KIND:
 		if (!p4d_number_real(text, info->least, info->most, &real))
-			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not a number from %g to %g", prefix,
-					info->name, text, info->least, info->most);
+			return p4d_fail(err, P4D_E_VALUE, "%s%s=%.64s: not a number from %g to %g%s", prefix,
+					info->name, text, info->least, info->most, unit_of(info));
 		*value = p4d_option_bits(real);
 		return 0;
 	case P4D_CHOICE_KIND:

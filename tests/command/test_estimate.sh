@@ -297,6 +297,8 @@ exits 14 p4d plan --workload serve --model llama3.1-8b --gpu mi355x
 says "p4d does not know the multiprocessors of mi355x-288gb"
 exits 0 p4d estimate $serve --rate 0.001
 prints "Speed: 0.256 tokens/s, 0.001 requests/s with 0.0"
+exits 5 p4d plan $serve --between-tokens 0.05
+says "--between-tokens=0.05: not a number from 0.1 to 1e+07 milliseconds"
 exits 13 p4d plan $serve --between-tokens 1
 says "no layout is fast enough; a single request takes at least "
 exits 13 p4d plan $serve --rate 1000
