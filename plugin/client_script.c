@@ -131,7 +131,7 @@ bool p4d_client_script_of_srun(p4d_client_script *script)
 		return false;
 	script->name = strdup("srun");
 	script->arguments = calloc(1, sizeof(*script->arguments));
-	/* the longest form of a word, one that consists of quotes */
+	/* room for the quoted text, even if every word consists of quotes */
 	script->text = malloc(sizeof(first) + 7 * length + 1);
 	if (!script->name || !script->arguments || !script->text)
 		return false;

@@ -30,7 +30,7 @@ static void add(job_key *key, const void *bytes, size_t length)
 	key->length += length;
 }
 
-/* returns at once, because most jobs have none */
+/* Adds the texts that are set, each with its index, and then their number. */
 static void add_texts(job_key *key, const char *const *texts, uint16_t count)
 {
 	for (uint16_t i = 0; i < count; i++)

@@ -368,8 +368,8 @@ static void put_into_job(spank_t spank, const submission *s)
 	spank_t apart = batch && p4d_client_exports_all() ? NULL : spank;
 	char note[P4D_NOTE_MAX];
 
-	/* slurmctld refuses options without a plan, but if the GPUs are another cluster's there can be no
-	 * plan */
+	/* With options but without a plan, slurmctld refuses the job. This must not happen to a job for
+	 * another cluster: p4d does not know that cluster's GPUs, so there is no plan */
 	if ((s->typed && !decided && !s->job.clusters) || spank_context() == S_CTX_LOCAL)
 		p4d_given_put(s->given, spank, decided ? request : NULL);
 	if (decided && p4d_framework_of((int)request->value[P4D_FRAMEWORK])->takes_job_key)

@@ -37,7 +37,7 @@ static int run(int argc, char *argv[], p4d_error *err)
 	return p4d_fail(err, P4D_E_USAGE, "the calculator has no command \"%.64s\"", argv[0]);
 }
 
-/* Like main in command.c: an error is also an answer. */
+/* Like main in command.c. An error is also printed as JSON, because it is an answer. */
 static int answer(int argc, char *argv[])
 {
 	p4d_error err = {P4D_OK, "", ""};
@@ -53,7 +53,8 @@ static int answer(int argc, char *argv[])
 	return status;
 }
 
-/* words: a command line without "p4d", a word a line; changed. The answer goes to stdout. The exit status. */
+/* Answers a command line without "p4d". words: one word per line; the text is changed. Prints the answer
+ * to stdout, and returns the exit status. */
 int p4d_web_answer(char *words)
 {
 	char *argv[MOST_WORDS + 1], *rest = words, *word;
@@ -65,7 +66,8 @@ int p4d_web_answer(char *words)
 	return answer(argc, argv);
 }
 
-/* The context of the running sort: there are no threads, and no comparison sorts. */
+/* The comparison and the context of the running sort. One pair is enough, because there are no threads,
+ * and no comparison starts another sort. */
 static int (*sorted_by)(const void *, const void *, void *);
 static void *sorted_with;
 
@@ -89,7 +91,8 @@ void *reallocarray(void *array, size_t count, size_t size)
 	return __builtin_mul_overflow(count, size, &bytes) ? NULL : realloc(array, bytes);
 }
 
-/* What command/line/ asks of the machine: there is nothing here. */
+/* Stubs for what command/line/ asks about the machine: a web page has no data directory, p4d.conf or
+ * cluster. */
 const char *p4d_line_data_directory(void)
 {
 	return NULL;
@@ -109,7 +112,7 @@ const p4d_cluster *p4d_live_cluster(void *unused)
 	return NULL;
 }
 
-/* Tables and paragraphs are for terminals: line.json is always set. */
+/* Stubs: tables and paragraphs are for terminals, and the calculator always prints JSON. */
 void p4d_table_column(p4d_table *table, const char *header, p4d_align align)
 {
 	(void)table;
@@ -142,7 +145,7 @@ void p4d_table_free(p4d_table *table)
 	(void)table;
 }
 
-/* The calculator is a page itself: it never has --html. */
+/* Stubs: the calculator is a page itself, so it never gets --html. */
 int p4d_command__estimate_page(const p4d_estimate_page *page, const char *path, p4d_error *err)
 {
 	(void)page;

@@ -387,7 +387,7 @@ static size_t behind_wrapper(const p4d_value *words, size_t count, size_t at)
 	    ends_with(words[at], ".py") || ends_with(words[at], ".sh"))
 		return at;
 	for (size_t i = at + 1; i < count; i++)
-		/* behind an option the word may be its value: --launcher torchrun */
+		/* after an option, the word may be the option's value: --launcher torchrun */
 		if (words[i - 1].length && words[i - 1].at[0].c != '-' && starts_ranks(words, count, i))
 			return i;
 	return at;
@@ -422,7 +422,7 @@ void p4d_reader__launch(const p4d_value *words, size_t count, p4d_launch *launch
 			else
 				next = behind_options(l, words, count, next, launch, &module, &text) +
 				       l->operands;
-			/* an option after the image is one of the program that the image starts */
+			/* an option after the image belongs to the program that the image starts */
 			const bool of_image = l->operands && is_among(images, l->name) && next < count &&
 					      words[next].length && words[next].at[0].c == '-';
 			next -= of_image;

@@ -159,7 +159,8 @@ const p4d_read_argument p4d_finetune__accelerate[] = {
 
 /* Words with which DeepSpeed copies gradients to buckets, as p4d's formulas assume. */
 static const char *const contiguous[] = {"true", "", "auto", "", NULL};
-/* Numbers of ranks that turn the sharing off, including DeepSpeed's defaults. */
+/* Numbers of ranks with which zero_hpz_partition_size and mics_shard_size have no effect. They include
+ * DeepSpeed's defaults. */
 static const char *const one_or_none[] = {"0", "", "1", "", NULL};
 static const char *const below_one[] = {"-1", "", "0", "", NULL};
 

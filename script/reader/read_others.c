@@ -62,10 +62,8 @@ static const p4d_read_argument nemo_arguments[] = {
     {NULL, 0, NULL, NULL},
 };
 
-/*
- * For NeMo and Megatron-Bridge, which run Megatron-Core. Values that the command line lacks are in a
- * configuration of many files.
- */
+/* Finishes the reading of NeMo and Megatron-Bridge, which run Megatron-Core. A value that the command line
+ * lacks is in one of the many files of their configuration. */
 static void finish_nemo(p4d_reading *r)
 {
 	if (r->named)

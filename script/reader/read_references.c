@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * References of OmegaConf (2.3) to the value of another argument: ${actor.lr}, or ${oc.select:actor.lr,0}
- * with a value that applies if the other one is missing. They mean the value that remains after all files and
- * words.
+ * with a value that applies if the other one is missing. A reference stands for the value that the other
+ * argument has after p4d has read all files and words.
  */
 #include <stdio.h>
 #include <string.h>

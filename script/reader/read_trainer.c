@@ -217,8 +217,8 @@ static void put_trl_loss(p4d_reading *r, p4d_read_trl trl, const p4d_read_value 
 
 	if (p4d_reader__set(liger) && !p4d_reader__is(liger, "off"))
 		return;
-	p4d_reader__leave_out(r,
-			      P4D_CHUNKED_LOSS); /* without Liger, its switch says nothing about TRL's loss */
+	p4d_reader__leave_out(r, P4D_CHUNKED_LOSS); /* Liger is off here, so its switch does not say how TRL
+						     * computes the loss */
 	if (trl == P4D_READ_TRL_UNKNOWN || trl == P4D_READ_TRL_FUSED)
 		value = "trl-fused";
 	else if (sft && trl >= P4D_READ_TRL_OFFERS && (asks || (trl == P4D_READ_TRL_CHUNKED && !named)))

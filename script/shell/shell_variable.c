@@ -45,7 +45,8 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	own->next = *bucket;
 	if (v->scope < sh->in.process && !v->exported)
 		own->set = own->array = own->map = false;
-	own->value.room = own->value.count; /* so that new elements go into other memory */
+	own->value.room = own->value.count; /* no room is left, so a new element goes into other memory and
+					     * the outer shell's array stays unchanged */
 	own->key.room = own->key.count;
 	own->kept = (p4d_shell_build){0};
 	*bucket = own;

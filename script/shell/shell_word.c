@@ -71,7 +71,8 @@ bool p4d_shell__ends_word(char c)
 	}
 }
 
-/* A NUL byte in the text, which bash drops. */
+/* Whether the text ends here. Otherwise a '\0' of p4d_shell__peek is a NUL byte in the text, which bash
+ * drops. */
 static bool at_end(const p4d_shell_source *s)
 {
 	return s->at >= s->length;

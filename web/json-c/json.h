@@ -48,11 +48,11 @@ struct json_object *json_object_new_int(int32_t value);
 struct json_object *json_object_new_int64(int64_t value);
 struct json_object *json_object_new_uint64(uint64_t value);
 struct json_object *json_object_new_double(double value);
-/* digits: the text that is printed for it. */
+/* digits: the text that is printed for the value. */
 struct json_object *json_object_new_double_s(double value, const char *digits);
 struct json_object *json_object_new_string(const char *text);
 struct json_object *json_object_new_string_len(const char *text, int length);
-/* Frees it with all that it holds. Always 1. */
+/* Frees a value and all values in it. Returns 1. */
 int json_object_put(struct json_object *object);
 
 enum json_type json_object_get_type(const struct json_object *object);
@@ -65,11 +65,12 @@ double json_object_get_double(const struct json_object *object);
 const char *json_object_get_string(struct json_object *object);
 int json_object_get_string_len(const struct json_object *object);
 
-/* These take the value. Replacing a member frees the old value. 0, or -1 without memory. */
+/* These functions become the owner of the value. A member that replaces another one frees the old value.
+ * They return 0, or -1 without memory. */
 int json_object_object_add(struct json_object *object, const char *key, struct json_object *value);
 int json_object_array_add(struct json_object *array, struct json_object *value);
 struct json_object *json_object_object_get(const struct json_object *object, const char *key);
-/* Whether it has the member; value may be NULL. */
+/* Whether the object has the member; value may be NULL. */
 int json_object_object_get_ex(const struct json_object *object, const char *key, struct json_object **value);
 int json_object_object_length(const struct json_object *object);
 size_t json_object_array_length(const struct json_object *array);

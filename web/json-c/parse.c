@@ -65,7 +65,7 @@ static bool fail(struct json_tokener *t, enum json_tokener_error error)
 	return false;
 }
 
-/* The text ends, or the wrong character is there. */
+/* Fails, because the text ends here or has the wrong character here. */
 static bool unexpected(struct json_tokener *t)
 {
 	return fail(t, t->at < t->length ? json_tokener_error_parse_unexpected : json_tokener_continue);
