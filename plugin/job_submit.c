@@ -236,9 +236,9 @@ static bool is_news(const p4d_environment *env, const p4d_note *note, const p4d_
 /*
  * Whether slurmctld has just started and does not yet know the job's GPUs, or its number of nodes (which
  * follows from the nodes' CPUs). Then sbatch, srun and salloc try again after a second, and print one of
- * Slurm's errors meanwhile. But p4d.so knew the cluster: if it found the same fault in the request, trying
- * again does not help. A user cannot make a job pass by a forged note, because a job with such a fault is
- * refused.
+ * Slurm's errors meanwhile. If p4d.so, which knew the cluster, found the same fault in the request, trying
+ * again does not help, so the answer is false. A user cannot make a job pass by a forged note, because a
+ * job with such a fault is refused.
  */
 static bool is_early(const p4d_note *note, const p4d_verdict *verdict)
 {

@@ -148,10 +148,8 @@ static void name_user(submission *s)
 		s->user = strdup(entry->pw_name);
 }
 
-/*
- * The limits of associations and QOSes, whose limits of nodes slurmctld enforces if AccountingStorageEnforce
- * has limits.
- */
+/* The associations and QOSes, for their limits on nodes. NULL: slurmctld does not enforce limits, because
+ * AccountingStorageEnforce does not contain "limits"; or it is unknown whether it does. */
 static const p4d_associations *limits(void *context, const char **user)
 {
 	enum { ENFORCES_LIMITS = 2 };

@@ -14,7 +14,7 @@ static const char *const common[] = {"l4-24gb",   "a100-40gb",  "l40s-48gb",  "a
 
 enum {
 	QUICK = 30
-}; /* in seconds: if a rank took longer, p4d does not rehearse it again, so that the user need not wait */
+}; /* seconds: p4d rehearses a rank again only if it took less than this, so that the user need not wait */
 
 static const uint64_t room = (uint64_t)1 << 40;
 

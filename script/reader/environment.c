@@ -153,7 +153,8 @@ p4d_shell_scope *p4d_reader__enter_environment(p4d_shell *shell, const p4d_launc
 			   !strcmp(launch->launcher[i].name, "singularity");
 	if (prefixed)
 		p4d_shell_each_exported(shell, add_of_container, &found);
-	for (unsigned i = 0; i < launch->settings; i++) /* single variables count more than those of files */
+	for (unsigned i = 0; i < launch->settings; i++) /* files come first, so that a variable that is set
+							 * by itself overrides one from a file */
 		if (launch->setting[i].kind == P4D_LAUNCH_FILE && found.count < MOST)
 			found.at[found.count++] = (p4d_shell_setting){NULL, launch->setting[i].text};
 	for (unsigned i = 0; i < launch->settings; i++)

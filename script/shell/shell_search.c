@@ -71,7 +71,8 @@ typedef struct edit {
 	p4d_shell_pattern lines; /* the command is for the lines that this matches */
 	p4d_shell_pattern pattern;
 	p4d_shell_groups groups; /* of `pattern` */
-	p4d_value by;            /* a quoted digit stands for a group's text; 0: for the whole match */
+	p4d_value by;            /* replacement text. A quoted digit stands for the text of the group with
+				  * this number; 0 stands for the whole match */
 	char action;             /* 's', 'd' or 'p' */
 	bool some;               /* has `lines` */
 	bool all, prints;        /* g: replaces all matches; p: prints the line if it replaces any */

@@ -32,7 +32,7 @@ static unsigned minor_of(void *device)
 	return (unsigned)(DEVICES - 1 - ((char *)device - devices));
 }
 
-/* The next line of FAKE_NVML of a device; NULL: no more. */
+/* The first line of FAKE_NVML about a device, or the next one after `at`. NULL: there is none. */
 static const char *next_line(const char *at, unsigned minor)
 {
 	at = at ? strchr(at, '\n') : getenv("FAKE_NVML");

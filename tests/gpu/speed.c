@@ -180,7 +180,7 @@ static uint64_t workspace_bytes; /* bytes that the plan reserves on any GPU */
 enum { PACKED = 8192, MOST_DOCUMENTS = 32, PLACES = MOST_DOCUMENTS + P4D_DOCUMENT_PADDING, HOPPER = 90 };
 static const uint64_t packed_lengths[] = {8192, 2048, 512};
 static int32_t *document_numbers, *document_places;
-static p4d_attention_documents packed; /* most 0: sequences are not packed */
+static p4d_attention_documents packed; /* its member `most` is 0 if sequences are not packed */
 
 static p4d_attention_shape attention_shape(void)
 {

@@ -100,7 +100,7 @@ static void what_only_sbatch_judged_is_recorded_as_its_word(void **state)
 	r = record_of("warn", elsewhere, "not-judged\tP4D117\tx\ty\tscript");
 	assert_string_equal(r.verdict, "not-judged");
 	assert_string_equal(r.code, "P4D117");
-	/* slurmctld's own verdict is recorded */
+	/* a note that says that the job passed does not replace slurmctld's own verdict */
 	r = record_of("h100", script, passed);
 	assert_string_equal(r.by, "");
 	assert_string_equal(r.framework, "megatron");

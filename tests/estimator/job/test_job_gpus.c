@@ -86,7 +86,7 @@ static void counting_gpus(void **state)
 	expect((p4d_job){.gpus_per_socket = "4"}, 1, 4, 0);
 	expect((p4d_job){.gpus_per_socket = "4", .sockets_per_node = 2, .exclusive = true}, 1, 8, 0);
 	expect((p4d_job){.tasks_per_gpu = 1, .tasks = 16}, 2, 8, 8);
-	/* --ntasks gives the smallest number of nodes; Slurm uses more if the GPUs need more */
+	/* --ntasks gives the smallest number of nodes; Slurm uses more nodes if the GPUs need them */
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 8}, 2, 8, 8);
 	expect((p4d_job){.gpus = "16", .tasks = 8, .tasks_per_node = 4}, 2, 8, 4);
 	expect((p4d_job){.gpus = "h100:8", .tasks = 8, .tasks_per_node = 4, .partition = "unknown"}, 2, 4, 4);

@@ -131,7 +131,7 @@ static void test_vocabulary_barriers_are_hidden(void **state)
 					release(lists, &s);
 				}
 				assert_near(idle[1], idle[0]);
-				/* about the idle time of 1F1B */
+				/* the idle time is about as long as that of 1F1B */
 				assert_true(idle[0] < 3.5 * p + 4);
 			}
 		}

@@ -285,8 +285,8 @@ static void fp8_cases(kernel_run *run)
 	}
 }
 
-/* Matmuls of FP8 operands. On a GPU, in the formats that it supports; with the shim, the cpu device
- * computes both sides. */
+/* Matmuls of FP8 operands, compared with the cpu device. A GPU is tested in the formats that it supports.
+ * With the shim, both sides are the cpu device. */
 static void products_in_fp8(void **state)
 {
 	p4d_device device;

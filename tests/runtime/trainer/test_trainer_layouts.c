@@ -209,7 +209,7 @@ static void all_equal(const trial *t)
 	while (first < count && !is_tried(t, &table[first], first))
 		first++;
 	if (first == count)
-		return; /* P4D_TEST_FEW or P4D_TEST_LAYOUT excludes these */
+		return; /* P4D_TEST_FEW or P4D_TEST_LAYOUT excludes all layouts of the table */
 	snprintf(options, sizeof(options), "%s %s", t->model, base->options);
 	const curve one = run(options, base->ranks, NULL);
 	for (size_t i = first; i < count; i++) {

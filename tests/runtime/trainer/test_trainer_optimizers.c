@@ -207,7 +207,7 @@ static void train_as(job *j, double limit)
 /* ---- moments in 8 bits ---- */
 
 /* Number of a moment's codes that differ from the oracle's. If a value is in the middle between two codes,
- * it may be rounded to either. Later codes of its element then also differ. */
+ * it may be rounded to either. In later steps, the codes of the same element then also differ. */
 static unsigned compare_moment(job *j, unsigned moment)
 {
 	const p4d_weight_slice s = slice_of(j, SHOWN);
