@@ -43,7 +43,8 @@ static bool is_own(const p4d_strays *strays, pid_t pid)
 	return false;
 }
 
-/* When processes end, their children become children of this process, which are ended next. */
+/* Repeats until no child is left that it must end: when a process ends, its own children become children
+ * of this process. */
 void p4d_strays__end(const p4d_strays *strays)
 {
 	enum { ROUNDS = 200, MOST = 256 };

@@ -57,10 +57,8 @@ void p4d_words__free(p4d_words_memory *memory)
 	*memory = (p4d_words_memory){0};
 }
 
-/*
- * Returns the array with room for one more than `count` elements. If it moves, the old array is freed only
- * with the memory.
- */
+/* Returns an array with room for one more than `count` elements. If it is not the old array, it has a copy
+ * of the elements, and the old array stays allocated until the memory is freed. */
 static void *grown(p4d_words_memory *memory, void *at, size_t count, size_t *room, size_t size)
 {
 	if (count < *room)

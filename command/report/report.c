@@ -234,7 +234,7 @@ int p4d_report_stages(const p4d_layout *layout, const p4d_estimate *estimate, do
 	const uint32_t stages = p4d_memory_stage_count(layout, estimate->method);
 	bool used[P4D_PART_COUNT] = {false};
 	stage_row *row = rows_of(layout, estimate, used, err);
-	/* the most that can result if only fragmentation is too large is a warning */
+	/* p4d at most warns if the layout may stay below the limit because fragmentation may be smaller */
 	const p4d_action most =
 	    estimate->capacity_bytes && p4d_memory_unsure(layout, estimate, limit) ? P4D_WARN : P4D_REJECT;
 

@@ -99,10 +99,8 @@ const char *const p4d_finetune__wraps[] = {"TRANSFORMER_BASED_WRAP",
 					   "NO_WRAP",
 					   "none",
 					   NULL};
-/*
- * Words for FSDP's prefetch. FSDP gathers the next layer before it frees the current layer's parameters,
- * unless the prefetch comes after the backward pass
- */
+/* Words for FSDP's prefetch. "on": FSDP gathers the next layer before it frees the current layer's
+ * parameters. A prefetch after the backward pass is "off", because FSDP then frees these parameters first. */
 const char *const p4d_finetune__prefetches[] = {"BACKWARD_PRE",  "on",  "backward_pre",  "on",  "1", "on",
 						"BACKWARD_POST", "off", "backward_post", "off", "2", "off",
 						"NO_PREFETCH",   "off", "no_prefetch",   "off", "3", "off",
@@ -588,8 +586,8 @@ void p4d_finetune__finish(p4d_reading *r)
 	finish_autocast(r);
 	for (const p4d_read_alias *a = alike; a->option != P4D_OPTIONS; a++)
 		p4d_finetune__put_if_set(r, a->option, &r->extra[a->extra]);
-	/* however weights are loaded, DeepSpeed keeps parameters in the precision of the computation; with
-	 * mixed precision, accelerate with FSDP keeps trained parameters in fp32 */
+	/* In whatever type weights are loaded, DeepSpeed keeps parameters in the precision of the
+	 * computation. With mixed precision and FSDP, accelerate keeps trained parameters in fp32. */
 	if (p4d_reader__is(&r->value[P4D_FRAMEWORK], "deepspeed") && r->by_default[P4D_PARAM_DTYPE]) {
 		r->value[P4D_PARAM_DTYPE] = (p4d_read_value){.file = NULL};
 		r->by_default[P4D_PARAM_DTYPE] = false;

@@ -198,7 +198,7 @@ const p4d_reader p4d_reader__trainer = {
 
 enum { TRL_LOSS = P4D_FINETUNE_OWN };
 
-/* Losses of SFTConfig. DPO's losses are different; all of them need the logits. */
+/* The argument for SFTConfig's loss. DPO has other losses, which all need the logits. */
 static const p4d_read_argument trl_arguments[] = {
     {"--loss_type", P4D_READ_EXTRA(TRL_LOSS), NULL, NULL},
     {NULL, 0, NULL, NULL},

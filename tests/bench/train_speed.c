@@ -51,7 +51,7 @@ enum { LAYOUTS = sizeof(layouts) / sizeof(*layouts) };
 
 /* The measurements of one round. */
 typedef struct sample {
-	double seconds, cpu_seconds; /* elapsed seconds; processor seconds of all ranks together */
+	double seconds, cpu_seconds; /* elapsed time; processor time of all ranks together */
 	double flop;                 /* FLOPs that the program counted */
 	double products;             /* FLOP/s of large matmuls before and after the program */
 	double shapes;               /* FLOP/s of matmuls with the model's shapes */

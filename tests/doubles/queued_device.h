@@ -26,7 +26,7 @@ int queued_device_open(p4d_device *device, const char *identity, unsigned side_l
 
 /* How often the host waited for operations that it had queued since the previous wait. */
 uint64_t queued_device_waits(const p4d_device *device);
-/* Number of operations that were queued on other streams than `stream`: until now, and until the last
- * linear_weight was queued. */
+/* Number of operations that were queued on streams other than `stream`. The first function counts them
+ * until now; the second until the last linear_weight was queued. */
 uint64_t queued_device_beside_now(const p4d_device *device);
 uint64_t queued_device_beside(const p4d_device *device);

@@ -22,8 +22,8 @@ typedef struct setting {
 	double whole, sliced, seconds_off, gain_off;
 } setting;
 
-/* A node of AWS p3.16xlarge: eight V100 of 16 GB and a network of 25 Gbit/s. GPUs that send to another
- * node share this network. */
+/* A node of AWS p3.16xlarge: eight V100 of 16 GB and a network of 25 Gbit/s. The node's GPUs that send to
+ * another node share its network. */
 static p4d_gpu of_p3_16xlarge(const setting *c)
 {
 	const unsigned send = c->data * c->op < 8 ? c->data * c->op : 8;

@@ -287,8 +287,8 @@ static void a_memo_changes_no_plan(void **state)
 			    p4d_plan_bytes(&l, &h100, stage, NULL, &without, &idle_without, NULL), 0);
 			assert_int_equal(with, without);
 			assert_int_equal(idle, idle_without);
-			/* above the limit, the result only has to lie between the limit and the plan's
-			 * bytes */
+			/* if the plan needs more than `enough`, the result may be any number from `enough`
+			 * up to the plan's bytes */
 			bounded.enough = without / 2;
 			assert_int_equal(p4d_plan_bytes(&l, &h100, stage, &bounded, &least, NULL, NULL), 0);
 			assert_true(least <= without && least >= bounded.enough);

@@ -241,7 +241,8 @@ static void kill_again_and_again(const chain *c, uint64_t *seed, unsigned *kille
 	bool elsewhere = false;
 
 	for (unsigned k = 0; k < kills || !elsewhere; ++*seed) {
-		assert_true(k < 50); /* sooner or later there is a checkpoint */
+		assert_true(k < 50); /* within 50 kills one comes after a checkpoint, from which another
+				      * layout goes on */
 		const attempt a = plan_attempt(*seed, start_seconds);
 		print_message("%s, seed %d: kill rank %u %s\n", c->layout, (int)*seed, a.rank,
 			      moment_name[a.moment]);
