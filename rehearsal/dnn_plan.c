@@ -22,7 +22,7 @@ typedef struct plan {
 
 static plan *buckets[BUCKETS];
 static int64_t
-    compiled[ENGINES]; /* engines that have finalized a plan with the workspace of its configuration */
+    compiled[ENGINES]; /* engines that have finalized a plan whose workspace was that of its configuration */
 static int compiled_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

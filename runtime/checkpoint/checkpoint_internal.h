@@ -100,7 +100,7 @@ bool p4d_checkpoint_map__same_model(const p4d_checkpoint_map *map, const p4d_che
 				    p4d_error *err);
 /* Whether the map's layout and another one store the same elements at the same places on each rank. */
 bool p4d_checkpoint_map__same_storage(const p4d_checkpoint_map *map, const p4d_layout *layout);
-/* The first slice of a tensor, followed by the others. NULL: there is none. */
+/* Returns the first slice of a tensor; its other slices follow in the table. NULL: there is none. */
 const p4d_checkpoint_map_slice *p4d_checkpoint_map__named(const p4d_checkpoint_map *map, const char *name);
 /*
  * Finds elements of a slice in the files. Takes element `at` and as many of the next count - 1 elements (row

@@ -46,7 +46,7 @@ static int fill_segment(const p4d_checkpoint_storage *storage, const p4d_segment
 	return 0;
 }
 
-/* A buffer for the largest shard, which the caller frees. */
+/* Allocates a buffer for the largest shard. The caller frees it. */
 static float *shard_buffer(const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	uint64_t first, count, most = 1;

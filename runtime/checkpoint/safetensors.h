@@ -49,7 +49,7 @@ typedef struct p4d_safetensors_tensor {
 	uint64_t shape[P4D_STORED_DIMS];
 	/* set by the reader: */
 	uint64_t bytes;
-	const void *data; /* in the mapped file; not aligned for its type in every file */
+	const void *data; /* in the mapped file; may not be aligned for its type */
 	const char *file; /* for messages */
 	bool has_checksum;
 	uint64_t checksum;
@@ -82,7 +82,9 @@ p4d_safetensors__find(const p4d_safetensors *files,
 /* XXH3 of the first file's length and header. */
 uint64_t p4d_safetensors__header_checksum(const p4d_safetensors *files);
 
-/* Reads the tensor and compares its checksum; a tensor without checksum passes. Errors: CHECKPOINT. */
+/*
+ * Reads the tensor's data and verifies its checksum. A tensor without a checksum passes. Errors: CHECKPOINT.
+ */
 int p4d_safetensors__verify(const p4d_safetensors_tensor *tensor, p4d_error *err);
 
 /* ---- writing ---- */

@@ -142,7 +142,10 @@ uint32_t p4d_group_index(const p4d_group *group); /* index of this rank in the g
  * Members that call with different sizes or different collectives get P4D_E_RANK if that is detected. Other
  * errors: VALUE (type), OVERFLOW.
  */
-/* In place. types: BF16, FP16, FP32, FP64; MAX: FP32 and FP64, a NaN wins. */
+/*
+ * Reduces data in place. Types: BF16, FP16, FP32 and FP64; for MAX only FP32 and FP64. A maximum of values
+ * that include a NaN is NaN.
+ */
 int p4d_comm_all_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, p4d_reduction how,
 			p4d_error *err);
 /*
@@ -154,7 +157,7 @@ int p4d_comm_reduce_scatter(p4d_group *group, void *to, const void *from, uint64
 /* to (size*bytes) = all members' from (bytes) in group order; `from` may be this rank's shard inside `to` */
 int p4d_comm_all_gather(p4d_group *group, void *to, const void *from, uint64_t bytes, p4d_error *err);
 int p4d_comm_broadcast(p4d_group *group, void *data, uint64_t bytes, uint32_t root, p4d_error *err);
-/* sums to root only; the data of all other members is unchanged */
+/* sums to the root; the data of all other members does not change */
 int p4d_comm_reduce(p4d_group *group, void *data, uint64_t count, p4d_dtype type, uint32_t root,
 		    p4d_error *err);
 int p4d_comm_barrier(p4d_group *group, p4d_error *err);

@@ -20,11 +20,14 @@ typedef struct p4d_member {
 
 typedef struct p4d_rendezvous {
 	p4d_member *members; /* by rank; owned */
-	int *control;        /* connection to each rank, -1: not yet; rank 0 has all, the others have only
-			      * rank 0's */
-	int listener;        /* TCP listener */
-	int local;           /* listener of the local socket for the node's shared memory */
-	int keys;            /* listener of key_socket on rank 0; -1: there is none */
+	/*
+	 * connection to each rank; -1: none yet. Rank 0 has one to each rank, the others have only one to
+	 * rank 0
+	 */
+	int *control;
+	int listener; /* TCP listener */
+	int local;    /* listener of the local socket for the node's shared memory */
+	int keys;     /* listener of key_socket on rank 0; -1: there is none */
 	uint64_t secret;
 } p4d_rendezvous;
 

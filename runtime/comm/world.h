@@ -94,7 +94,7 @@ struct p4d_world {
 	p4d_handshake handshakes[P4D_HANDSHAKES];
 	p4d_out *active; /* list of channels with unsent messages */
 	p4d_comm_node node;
-	unsigned spins, yields; /* how often a waiting rank spins and yields before it sleeps */
+	unsigned spins, yields; /* how often a waiting rank spins, and then yields, before it sleeps */
 	double looked_at;       /* when events were last taken */
 	/*
 	 * set by p4d_world_expect. patience: seconds; 0: no limit. lives: this rank has already reported to

@@ -19,8 +19,9 @@ typedef struct p4d_packed {
 	/* (sequences + 1) the place of each sequence's first document in the order of documents */
 	uint64_t *first;
 	uint64_t sequences;
-	uint64_t cut, longest; /* number of documents that are cut; tokens of the longest document */
-	uint64_t tokens;       /* tokens in sequences */
+	/* cut: number of documents that are cut off; longest: tokens of the longest document */
+	uint64_t cut, longest;
+	uint64_t tokens; /* tokens in sequences */
 } p4d_packed;
 
 /* Packs the documents. Errors: NO_MEMORY. */

@@ -15,7 +15,7 @@ typedef struct source {
 	p4d_shuffled documents;
 	p4d_packed packed; /* packed samples, with the option --pack */
 	uint64_t samples;  /* number of samples in a pass over this dataset */
-	uint64_t key;      /* key of the order of its samples in a pass */
+	uint64_t key;      /* key of the random order of its samples */
 } source;
 
 struct p4d_sampler {

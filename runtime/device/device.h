@@ -67,7 +67,8 @@ typedef struct p4d_attention_shape {
 	 */
 	const int32_t *query_position, *key_position; /* (queries), (keys): the same for every sequence */
 	const int32_t *query_document, *key_document; /* (batch, queries), (batch, keys) */
-	uint64_t query_stride, key_stride;            /* elements between rows of q and of k, v */
+	/* elements from one row to the next: of q, and of k and v */
+	uint64_t query_stride, key_stride;
 	uint64_t window;
 	float scale;
 	float cap; /* scores become cap * tanh(score / cap); 0: no cap */
@@ -117,8 +118,8 @@ typedef struct p4d_adam {
 typedef struct p4d_byte_moments {
 	uint8_t *first, *second;           /* codes */
 	float *first_scale, *second_scale; /* scales of blocks, beginning with the first element's block */
-	uint64_t count,
-	    before; /* number of elements; number of elements of the first block that precede them */
+	/* number of elements, and number of elements of the first block that precede them */
+	uint64_t count, before;
 	const float *begin, *end;
 } p4d_byte_moments;
 
@@ -158,10 +159,11 @@ typedef struct p4d_nf4_tensor {
  * every recompute drops the same elements.
  */
 typedef struct p4d_dropout {
-	uint64_t key;               /* made from the seed, the step and the adapter */
-	uint64_t first, length;     /* length: tokens of a sequence in the pass */
-	uint64_t sequence, seq_len; /* index of row 0's sequence in the batch; tokens of a whole sequence */
-	const int32_t *position;    /* (length), in the arena: places of tokens in their sequence */
+	uint64_t key;           /* made from the seed, the step and the adapter */
+	uint64_t first, length; /* length: tokens of a sequence in the pass */
+	/* sequence: index of row 0's sequence in the batch; seq_len: tokens of a whole sequence */
+	uint64_t sequence, seq_len;
+	const int32_t *position;            /* (length), in the arena: places of tokens in their sequence */
 	uint64_t first_column, all_columns; /* in the matrix on all tp ranks together */
 	uint32_t below;
 	float factor; /* factor for kept elements */
@@ -195,8 +197,9 @@ struct p4d_device {
 	 * it. "": the device has only one way.
 	 */
 	char attention_text[256];
-	bool attention_slow; /* attention uses p4d's own, slower kernels, although nobody asked for them */
-	bool lacks_cudnn;    /* cuDNN could not be opened */
+	/* attention uses p4d's own, slower kernels, although the user did not choose them */
+	bool attention_slow;
+	bool lacks_cudnn; /* cuDNN could not be opened */
 	/*
 	 * Set by the caller. It is called every few milliseconds while the host waits for the device. It
 	 * returns -1 if queued operations will never finish, because they need a rank that is gone. The host

@@ -150,7 +150,7 @@ typedef struct p4d_net {
 	uint32_t sequences;   /* which micro-batch's keys and values the pass uses */
 	uint64_t layers;      /* number of layers of a chunk */
 	uint64_t shards;      /* number of shards of the optimizer state */
-	unsigned parts;       /* number of parts in which tokens pass between tp ranks; see parallel.h */
+	unsigned parts;       /* number of parts in which tp ranks exchange tokens; see parallel.h */
 	bool first, last;     /* whether the stage begins, and whether it ends the model */
 	struct {
 		p4d_weight_kind norm, table;
@@ -185,8 +185,11 @@ typedef struct p4d_net {
 	uint64_t trained;
 	/* of one micro-batch; the arrays have room for a second copy, which is in the order of slices */
 	int32_t *host_tokens, *host_labels;
-	int32_t *host_documents; /* documents of one micro-batch: in order, then reordered, then scratch; NULL
-				    without document_mask */
+	/*
+	 * three arrays for one micro-batch: its documents in the order of sequences, its documents in the
+	 * order that attention needs, and scratch memory; NULL without document_mask
+	 */
+	int32_t *host_documents;
 	p4d_document_groups document_groups;
 	p4d_weight_codes codes;
 	double *host_reference; /* of one micro-batch of pairs; NULL: the layout has no pairs */

@@ -170,7 +170,9 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Number of elements of the largest gradient (of norms, biases or adapters) that is summed over tp ranks. */
+/*
+ * Number of elements of the largest gradient that is summed over tp ranks (of a norm, a bias or an adapter).
+ */
 static uint64_t largest_replicated(const p4d_net *m)
 {
 	uint64_t most = 0;

@@ -147,7 +147,7 @@ typedef struct p4d_weights {
 	p4d_weight *weight;
 	uint32_t trained;         /* number of trained weights, which come first */
 	uint64_t elements;        /* elements of the flat buffer, including padding */
-	uint64_t frozen;          /* number of elements that are not trained, which follow these */
+	uint64_t frozen;          /* number of frozen elements, which follow the trained ones */
 	uint64_t quantized_bytes; /* bytes of quantized matrices, which are not in the flat buffer */
 } p4d_weights;
 

@@ -38,7 +38,7 @@ int p4d_job_plan_open(p4d_job_plan *plan, const char *line, const p4d_settings *
 		      uint64_t nodes, const char *datadir, p4d_error *err);
 void p4d_job_plan_close(p4d_job_plan *plan);
 
-/* Whether the plan is at or below p4d's limit of the GPU's memory; true if the GPU is unknown. */
+/* Whether the planned memory is within p4d's limit for the GPU; true if the GPU is unknown. */
 bool p4d_job_plan_fits(const p4d_job_plan *plan);
 
 /*

@@ -13,7 +13,7 @@ static double fallen(const p4d_rate *rate, uint64_t step, uint64_t over)
 	return left >= over ? 0 : 1 - (double)left / (double)over;
 }
 
-/* Share of the way from peak (0) to least (1). */
+/* Returns how far the rate has fallen: 0 at peak, 1 at least. */
 static double share_of(const p4d_rate *rate, uint64_t step)
 {
 	switch (rate->curve) {

@@ -17,8 +17,8 @@
 typedef struct p4d_memory_report {
 	uint32_t rank;
 	uint64_t planned[P4D_PART_COUNT], used[P4D_PART_COUNT]; /* bytes of each class in that rank's arena */
-	uint64_t planned_bytes, allocated_bytes,
-	    used_bytes; /* sums of both over classes; bytes that the device allocated */
+	/* planned_bytes, used_bytes: sums over the classes; allocated_bytes: what the device allocated */
+	uint64_t planned_bytes, allocated_bytes, used_bytes;
 	/*
 	 * For a GPU; 0 on the cpu. planned_reserve: planned bytes of context, libraries and communicators.
 	 * device_bytes: bytes of the GPU that all programs use. device_total: size of the GPU.

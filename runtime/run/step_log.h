@@ -58,11 +58,12 @@ const char *p4d_step_text(const p4d_step_record *record, const p4d_flops *flops,
 			  size_t size);
 
 typedef struct p4d_step_log {
-	int json, terminal; /* file descriptors of the JSON lines and of lines for people; -1: none */
-	bool owned;         /* p4d_step_log_close closes `json` */
-	bool drawn;         /* `terminal` has a line that the next one replaces */
-	bool redraws;       /* `terminal` is a terminal; otherwise lines stay, and not every step has one */
-	double silent;      /* seconds since the last line about a step; below 0: there was no line yet */
+	/* file descriptors; json: of the JSON lines; terminal: of lines for people; -1: none */
+	int json, terminal;
+	bool owned;    /* p4d_step_log_close closes `json` */
+	bool drawn;    /* `terminal` has a line that the next one replaces */
+	bool redraws;  /* `terminal` is a terminal; otherwise lines stay, and not every step has one */
+	double silent; /* seconds since the last line about a step; below 0: there was no line yet */
 	p4d_flops flops;
 	double usual;   /* running mean of the seconds of a step */
 	char what[320]; /* the name of `json` in messages */

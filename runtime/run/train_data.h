@@ -70,8 +70,10 @@ void p4d_train_data_say(const p4d_train_data *data, const p4d_settings *settings
 			size_t size);
 void p4d_train_data_close(p4d_train_data *data);
 
-/* Each is a p4d_batch_source (trainer.h); context is the p4d_train_data, or one of its p4d_validations.
- * Steps count from 1. */
+/*
+ * Each is a p4d_batch_source (net.h). context is the p4d_train_data or, for validation, one of its
+ * p4d_validations. Steps count from 1.
+ */
 int p4d_train_data_training_batch(void *context, uint64_t step, uint32_t micro_batch, const p4d_batch *batch,
 				  p4d_error *err);
 int p4d_train_data_validation_batch(void *context, uint64_t step, uint32_t micro_batch,

@@ -24,7 +24,7 @@ static int batches_of(const p4d_run *run, const p4d_validation *set, uint64_t *b
 	return p4d_fix(err, "use --eval-batches=1; some sequences then occur twice");
 }
 
-/* lowest: this is the first set, and its loss is the lowest so far */
+/* Logs the loss of a set. lowest: this is the first set, and its loss is the lowest so far. */
 static void say(p4d_run *run, uint64_t step, const p4d_validation *set, const p4d_evaluated *all, bool lowest)
 {
 	const double loss = all->tokens ? all->sum / (double)all->tokens : 0;

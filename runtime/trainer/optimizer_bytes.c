@@ -16,10 +16,13 @@
 struct p4d_byte_part {
 	uint32_t segment;
 	const p4d_weight *weight;
-	uint64_t from, count, before; /* offset of the part in the flat buffer, its elements, and the elements
-					 of the slice before it */
-	bool begins,
-	    ends;   /* whether this rank has the whole first block of the part, and the whole last block */
+	/*
+	 * from: offset of the part in the flat buffer; count: its elements; before: elements of the slice
+	 * before the part
+	 */
+	uint64_t from, count, before;
+	/* whether this rank has the whole first block of the part, and the whole last block */
+	bool begins, ends;
 	bool small; /* the moments of the tensor are in fp32 */
 	uint64_t
 	    room; /* index of the part's first scale or, if the moments are in fp32, of its first moment */

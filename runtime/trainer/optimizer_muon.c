@@ -25,8 +25,8 @@ static bool is_matrix(const p4d_weight *w)
  */
 typedef struct adamw_part {
 	const p4d_weight *weight;
-	uint64_t from, count,
-	    room;      /* offset in the flat buffer, number of elements, and offset of the second moments */
+	/* offset in the flat buffer, number of elements, and index of the first second moment */
+	uint64_t from, count, room;
 	uint32_t next; /* number of the next weight of the segment */
 } adamw_part;
 

@@ -14,14 +14,15 @@ typedef struct p4d_nccl_stream {
 	void *handle;        /* NULL: the stream of all operations, which needs no events */
 	void **events;       /* events of the last calls, in a ring buffer */
 	unsigned event_count;
-	uint64_t calls, ended; /* number of calls so far; number of calls of p4d_comm_recv_end */
+	/* calls: number of calls so far; ended: number of receives that p4d_comm_recv_end has ended */
+	uint64_t calls, ended;
 } p4d_nccl_stream;
 
 /* p4d_group.transport_state */
 typedef struct p4d_nccl_group {
 	p4d_nccl_stream collectives;
-	p4d_nccl_stream (*messages)[P4D_CHANNELS][2]; /* by member and channel: streams for messages to it and
-							 from it. NULL: none */
+	/* for each member and channel: the streams for messages to the member and from it; NULL: none */
+	p4d_nccl_stream (*messages)[P4D_CHANNELS][2];
 } p4d_nccl_group;
 
 /* p4d_transport.state: p4d_nccl */

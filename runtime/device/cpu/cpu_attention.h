@@ -60,7 +60,7 @@ static inline void add_product(REAL *to, uint64_t stride, const REAL *scores, bo
 
 typedef enum visibility { SEES_NONE, SEES_SOME, SEES_ALL } visibility;
 
-/* Positions and documents of a tile of queries and of one of keys. */
+/* Positions and documents of a tile of queries, and of a tile of keys. */
 typedef struct view {
 	const int32_t *query_position, *key_position, *query_document, *key_document;
 	uint64_t queries, keys;

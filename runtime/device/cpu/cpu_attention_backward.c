@@ -46,7 +46,7 @@ P4D_CLONES static void probabilities(REAL *scores, const REAL *lse, uint64_t que
 {
 	for (uint64_t i = 0; i < queries; i++) {
 		REAL *row = scores + i * TILE;
-		/* a query that sees no key: all its scores are -inf, and its probabilities must become 0 */
+		/* a query that sees no key has only scores of -inf; a shift of 0 makes its probabilities 0 */
 		const REAL shift = lse[i] == -(REAL)INFINITY ? 0 : lse[i];
 #pragma omp simd
 		for (uint64_t j = 0; j < keys; j++)

@@ -10,7 +10,7 @@ typedef struct numbers {
 	float first[P4D_BYTE_CODES], second[P4D_BYTE_CODES];
 } numbers;
 
-/* The arguments of a call, for the function that updates one block; `of`: the codes' values. */
+/* The arguments of a call, for the function that updates one block. of: the values that codes stand for. */
 typedef struct blocks {
 	const p4d_byte_moments *moments;
 	const REAL *gradient;

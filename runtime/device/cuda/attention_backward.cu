@@ -58,7 +58,7 @@ __device__ static void take_queries(backward_space<T, D> *w, const operands<E> &
 	take(&w->queries, x.q + token * s.query_stride + head * d, s.query_stride, rows, d, x.wide);
 	take(&w->outputs, x.d_o + (token * s.heads + head) * d, s.heads * d, rows, d, x.wide);
 	for (unsigned i = threadIdx.x; i < T; i += SIDE * SIDE) {
-		/* a query that sees no key: all its scores are -inf, and its probabilities must become 0 */
+		/* a query that sees no key has only scores of -inf; an lse of 0 makes its probabilities 0 */
 		w->lse[i] = i < rows && x.lse[line + i] != -INFINITY ? x.lse[line + i] : 0;
 		w->row_sums[i] = i < rows ? x.row_sums[line + i] : 0;
 	}

@@ -6,8 +6,8 @@
 #include "device/device_wait.h"
 
 /*
- * cudaEventQuery. "Not ready" is a valid answer, but CUDA stores it as the last error, and the next operation
- * would seem to have failed. So it is cleared.
+ * Like cudaEventQuery. "Not ready" is a valid answer, but CUDA stores it as the last error. This clears the
+ * error, because otherwise the next operation would seem to have failed.
  */
 static cudaError_t query(cudaEvent_t event)
 {

@@ -114,7 +114,7 @@ template <typename E, int W> __global__ void sum_heads(float *sums, const E *a, 
 	}
 }
 
-/* heads: how many of a token's heads to process: queries and keys, and also values if there is a bias. */
+/* heads: how many heads of each token to process: queries and keys and, if there is a bias, values. */
 template <typename E, int W>
 __global__ void turn_heads(E *qkv, float *rstd, p4d_heads h, unsigned lanes, unsigned heads, float direction)
 {
@@ -243,7 +243,7 @@ __global__ void turn_back(E *dqkv, const E *qkv, const float *rstd, p4d_heads h,
 			of_weight += shared[k * d + i];
 			of_bias += shared[(groups + k) * d + i];
 		}
-		if (weights && turns) /* first the weights of queries, then those of keys */
+		if (weights && turns) /* the weights of queries come before the weights of keys */
 			weights[head < h.heads ? ((size_t)blockIdx.x * h.heads + head) * d + i
 					       : ((size_t)gridDim.x * h.heads + blockIdx.x * h.kv_heads +
 						  head - h.heads) *

@@ -75,7 +75,7 @@ static p4d_sdpa_unit unit_of(int64_t number)
 	case P4D_GRAPH_DK:
 	case P4D_GRAPH_DV:
 	case P4D_GRAPH_QUERY_GRADIENT:
-	case P4D_GRAPH_DK_HEADS: /* cuDNN multiplies these places by the queries' heads of a key head */
+	case P4D_GRAPH_DK_HEADS: /* cuDNN multiplies these places by the number of query heads per key head */
 	case P4D_GRAPH_DV_HEADS:
 		return P4D_UNIT_QKV;
 	case P4D_GRAPH_O:
@@ -372,7 +372,10 @@ static descriptor within_documents(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, d
 	return choose(g, s, scores, where(g, s, CUDNN_POINTWISE_LOGICAL_AND, rows, columns));
 }
 
-/* Masks scores: query i sees key j if i + keys - queries >= j and, with a window, is less than j + window. */
+/*
+ * Masks scores. Query i sees key j if i + keys - queries >= j and, with a window, i + keys - queries < j +
+ * window.
+ */
 static descriptor masked(p4d_sdpa_graph *g, const p4d_sdpa_shape *s, descriptor scores)
 {
 	if (!s->causal)
