@@ -54,8 +54,8 @@ int p4d_backtest_no_jobs(const p4d_backtest *b, p4d_error *err)
 	return p4d_fix(err, "--since=DATE with an earlier date");
 }
 
-/* If there are no scripts, reports the reason. There are several, and only one of them is a setting of
- * Slurm. */
+/* If sacct gives no scripts, reports the reason. There are several possible reasons, and only one of them
+ * is a setting of Slurm. */
 static int check_scripts(const p4d_backtest *b, p4d_error *err)
 {
 	const uint64_t batch = b->rows - b->interactive - b->not_started;

@@ -139,8 +139,11 @@ typedef struct p4d_subject {
 	p4d_message message[P4D_MESSAGES];
 } p4d_subject;
 
-/* subject.c: opens a subject. search: a search may choose the parallel sizes. If the user gives neither
- * GPUs nodes, a search gets one whole node, and other commands get tp*cp*pp GPUs. */
+/*
+ * subject.c: fills the subject from the command line. search: a search may choose the parallel sizes. If
+ * the user gives neither GPUs nor nodes, a search gets one whole node, and other commands get tp*cp*pp
+ * GPUs.
+ */
 int p4d_subject_open(p4d_subject *subject, const p4d_line *line, bool search, p4d_error *err);
 void p4d_subject_close(p4d_subject *subject);
 /* The number of GPUs in a node of this kind, for advice on larger jobs. */

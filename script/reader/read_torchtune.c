@@ -235,7 +235,7 @@ static void finish_tune(p4d_reading *r)
 	p4d_reader__put_default(r, P4D_FRAMEWORK, single ? "ddp" : "fsdp");
 	if (single && !p4d_reader__set(&r->value[P4D_GPUS_PER_NODE]))
 		p4d_reader__put(r, P4D_GPUS_PER_NODE, &program, "1");
-	/* torchtune has modules and a loss of its own, and its FSDP2 reduces gradients in their own type
+	/* torchtune has modules and a loss of its own. Its FSDP2 reduces gradients in their own type
 	 * instead of fp32 (training/_distributed.py, shard_model of 0.6) */
 	p4d_reader__doubt(r, "modules",
 			  "p4d counts torchtune's modules like the modules of another program, so the "
