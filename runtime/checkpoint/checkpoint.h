@@ -138,7 +138,10 @@ int p4d_checkpoint_resume(const char *dir, const p4d_checkpoint_storage *storage
 int p4d_checkpoint_latest(const char *dir, uint64_t below, uint64_t *step, bool *found, p4d_error *err);
 /* Finds the step of DIR/best. False: there is no such link, or its checkpoint is gone. */
 bool p4d_checkpoint_best(const char *dir, uint64_t *step);
-/* "DIR/step-00000200". Errors: VALUE when it does not fit. */
+/*
+ * Writes the path of a step's checkpoint, such as "DIR/step-00000200"; if dir is itself a checkpoint, writes
+ * dir. Errors: VALUE if the path does not fit.
+ */
 int p4d_checkpoint_path(const char *dir, uint64_t step, char *path, size_t size, p4d_error *err);
 /* Reads its manifest. Errors: CHECKPOINT, NO_MEMORY. */
 int p4d_checkpoint_read_info(const char *path, p4d_checkpoint_info *info, p4d_error *err);

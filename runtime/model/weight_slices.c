@@ -91,9 +91,8 @@ static unsigned cut_adapter(p4d_weight_slice *p, const p4d_layout *l, p4d_place 
 			cut(&p[i], w, name, at, rows[i], x, whole);
 		else
 			cut(&p[i], w, name, 0, w->rows, whole, x);
-		p[i].tensor_columns = p[i].tensor_columns
-					  ? p[i].tensor_columns
-					  : 1; /* with rank 1 the tensor is still a matrix, not a vector */
+		/* A and B of an adapter of rank 1 are matrices too, not vectors */
+		p[i].tensor_columns = p[i].tensor_columns ? p[i].tensor_columns : 1;
 	}
 	return count;
 }

@@ -103,7 +103,7 @@ typedef struct p4d_weight {
 	    segment; /* segment that contains the weight; a frozen weight is in that segment's frozen part */
 	bool decay;  /* weight decay applies to it: it is a matrix */
 	/*
-	 * the same on all X (tp) ranks. Its gradients are summed over them, and it counts once in norms of
+	 * the same on all tp ranks. Its gradients are summed over them, and it counts once in norms of
 	 * gradients
 	 */
 	bool replicated;

@@ -29,7 +29,7 @@ static int add_named(p4d_rendering *r, given *a, const char *name, p4d_datum val
 	return p4d_template__spend(r, 1);
 }
 
-/* Adds the elements of `values`, which the call has as *values, to the arguments. */
+/* For f(*values): adds the elements of `values` to the arguments. */
 static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 {
 	const p4d_datum *at = NULL;
@@ -43,7 +43,7 @@ static int add_all(p4d_rendering *r, given *a, p4d_datum values)
 	return 0;
 }
 
-/* Adds the entries of `mapping`, which the call has as **mapping, to the named arguments. */
+/* For f(**mapping): adds the entries of `mapping` to the named arguments. */
 static int add_mapping(p4d_rendering *r, given *a, p4d_datum mapping)
 {
 	if (mapping.kind != P4D_DICT)
