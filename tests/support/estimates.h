@@ -32,24 +32,37 @@ static inline p4d_estimate estimate(const p4d_request *asked, uint64_t nodes, ui
 	return e;
 }
 
-/* Expects that this part of the memory at the peak has this many bytes, for a layout with one stage. If
- * not, prints the difference and the plan's rows of the part. */
-static inline void assert_part(const p4d_layout *layout, const p4d_estimate *e, p4d_memory_class part,
-			       uint64_t bytes)
+/* Fails with the difference and the plan's rows of one part, or of all parts (P4D_PART_COUNT). */
+static inline void fail_with_rows(const p4d_layout *layout, const char *what, uint64_t is, uint64_t bytes,
+				  p4d_memory_class part)
 {
-	const uint64_t is = e->peak.part[part];
 	p4d_plan plan;
 
-	if (is == bytes)
-		return;
-	print_error("%s: %" PRIu64 " bytes, by hand %" PRIu64 ": %+" PRId64 "\n", p4d_memory_class_name(part),
-		    is, bytes, (int64_t)(is - bytes));
+	print_error("%s: %" PRIu64 " bytes, by hand %" PRIu64 ": %+" PRId64 "\n", what, is, bytes,
+		    (int64_t)(is - bytes));
 	assert_int_equal(p4d_plan_build(layout, NULL, 0, &plan, NULL), 0);
 	for (unsigned i = 0; i < plan.count; i++) {
 		const p4d_tensor *row = &plan.tensor[i];
-		if (row->part == part)
+		if (part == P4D_PART_COUNT || row->part == part)
 			print_error("  %-32s %12" PRIu64 " bytes x %u layers x %u slots\n", row->name,
 				    row->bytes, row->layers, row->slots);
 	}
 	fail();
+}
+
+/* Expects that this part of the memory at the peak has this many bytes, for a layout with one stage. */
+static inline void assert_part(const p4d_layout *layout, const p4d_estimate *e, p4d_memory_class part,
+			       uint64_t bytes)
+{
+	if (e->peak.part[part] != bytes)
+		fail_with_rows(layout, p4d_memory_class_name(part), e->peak.part[part], bytes, part);
+}
+
+/* Expects that this phase allocates this many bytes, for a layout with one stage. */
+static inline void assert_phase(const p4d_layout *layout, const p4d_estimate *e, p4d_phase phase,
+				uint64_t bytes)
+{
+	if (e->peak.phase_bytes[phase] != bytes)
+		fail_with_rows(layout, p4d_memory_phase_name(phase), e->peak.phase_bytes[phase], bytes,
+			       P4D_PART_COUNT);
 }

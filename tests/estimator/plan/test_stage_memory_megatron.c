@@ -41,8 +41,8 @@ static void megatron_by_hand(void **state)
 	assert_part(&l, &e, P4D_PART_LIBRARIES, WORKSPACES);
 	assert_int_equal(e.peak.phase, P4D_TRAIN);
 	/* at the start: parameters, gradients and the master copy, but no moments yet */
-	assert_int_equal(e.peak.phase_bytes[P4D_INIT], (2 + 4 + 4) * parameters);
-	assert_int_equal(e.peak.phase_bytes[P4D_STEP], (2 + 4 + 12) * parameters + WORKSPACES);
+	assert_phase(&l, &e, P4D_INIT, (2 + 4 + 4) * parameters);
+	assert_phase(&l, &e, P4D_STEP, (2 + 4 + 12) * parameters + WORKSPACES);
 	assert_true(e.peak.phase_bytes[P4D_SAVE] == P4D_NOT_MODELLED);
 	assert_true(e.host_bytes == P4D_NOT_MODELLED);
 
@@ -279,19 +279,18 @@ static void evaluation_of_megatron_by_hand(void **state)
 	set_all(&r, SMALL "framework=megatron te-wgrad=off dropout=off cross-entropy=fused global-batch=1 "
 			  "attention-mask=off");
 	p4d_estimate e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], 18 * parameters + WORKSPACES + hidden + layer);
+	assert_phase(&l, &e, P4D_EVALUATION, 18 * parameters + WORKSPACES + hidden + layer);
 	/* with bf16 gradients, the update leaves fp32 copies of them */
 	set_all(&r, "grad-dtype=bf16");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
-			 (16 + 4) * parameters + WORKSPACES + hidden + layer);
+	assert_phase(&l, &e, P4D_EVALUATION, (16 + 4) * parameters + WORKSPACES + hidden + layer);
 	set_all(&r, "grad-dtype=fp32");
 	set_all(&r, "cross-entropy=unfused eval-micro-batch=8");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
 	assert_int_equal(e.peak.phase, P4D_EVALUATION);
 	assert_int_equal(e.peak.allocated_bytes,
 			 18 * parameters + WORKSPACES + 8 * (hidden + (2 + 4) * logits));
-	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION], e.peak.allocated_bytes);
+	assert_phase(&l, &e, P4D_EVALUATION, e.peak.allocated_bytes);
 	assert_part(&l, &e, P4D_PART_ACTIVATIONS, 0);
 	assert_part(&l, &e, P4D_PART_LOGITS, 8 * (2 + 4) * logits);
 	assert_part(&l, &e, P4D_PART_WORKING_SET, 8 * hidden);
@@ -302,9 +301,8 @@ static void evaluation_of_megatron_by_hand(void **state)
 	/* the unfused scores and softmax of four heads need more than the feed-forward part */
 	set_all(&r, "attention=unfused cross-entropy=fused");
 	e = estimate(&r, 1, 1, P4D_METHOD_PLAN, &l);
-	assert_int_equal(e.peak.phase_bytes[P4D_EVALUATION],
-			 18 * parameters + WORKSPACES +
-			     8 * (hidden + 2 * 32 * (2 * 64 + 2 * 32 + 2 * 4 * 32)));
+	assert_phase(&l, &e, P4D_EVALUATION,
+		     18 * parameters + WORKSPACES + 8 * (hidden + 2 * 32 * (2 * 64 + 2 * 32 + 2 * 4 * 32)));
 }
 
 /*
