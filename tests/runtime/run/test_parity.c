@@ -2,8 +2,8 @@
 /*
  * Each architecture of p4d-train computes what transformers computes, for tiny models of released families
  * in fp32 and in any layout: loss, gradients of all weights, logits, and the losses of 20 steps with
- * AdamW. With adapters, p4d-train computes all of that as PEFT does. The error of a gradient is relative to the
- * norm of this gradient. tests/parity/make_parity.py made the reference in fp64.
+ * AdamW. With adapters, p4d-train computes all of that as PEFT does. The error of a gradient is relative to
+ * the norm of this gradient. tests/parity/make_parity.py made the reference in fp64.
  */
 #include "support/support.h"
 
