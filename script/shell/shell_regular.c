@@ -123,7 +123,7 @@ static uint32_t bar(p4d_value p, uint32_t at)
 
 static p4d_value part(p4d_value p, uint32_t from, uint32_t to)
 {
-	return (p4d_value){p.at + from, to - from};
+	return p4d_shell__part(p, from, to - from);
 }
 
 /* Finds the first group with alternatives, which are between *from and *to. False: there is none. */

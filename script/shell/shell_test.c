@@ -56,7 +56,7 @@ static bool one(p4d_value pattern, uint32_t *at, char c)
 
 static p4d_value behind(p4d_value value, uint32_t from)
 {
-	return (p4d_value){value.at + from, value.length - from};
+	return p4d_shell__part(value, from, value.length - from);
 }
 
 /* The index of the ) of a group such as +(a|b) at this position; 0: there is no group. */
