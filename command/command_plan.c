@@ -375,7 +375,8 @@ static int print_text(const p4d_subject *subject, const plans *p, p4d_error *err
 	const char *unvalidated = NULL, *accuracy = NULL;
 
 	p4d_report_messages(subject->assumptions, subject->message);
-	printf("%s\nglobal batch %s\n", heading_of(subject, p, heading, sizeof(heading)),
+	printf("%s\n%" PRId64 " tokens per sequence, global batch %s\n",
+	       heading_of(subject, p, heading, sizeof(heading)), p->found[0].request.value[P4D_SEQ_LEN],
 	       p4d_defaults_batch_text(&p->found[0].request, "--", batch, sizeof(batch)));
 	p4d_subject_print_framework(&p->found[0].request, true);
 	puts("");

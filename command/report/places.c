@@ -179,10 +179,10 @@ int p4d_places_find(p4d_places *places, const p4d_site *site, const p4d_places_w
 					     wanted->nodes, places->found, PLACES);
 	if (places->count)
 		return 0;
-	return p4d_fail(
-	    err, P4D_E_NO_LAYOUT,
-	    "no layout of %.100s fits on the allowed nodes, or p4d does not know its step time: %s",
-	    request.model, left_out(places, text, sizeof(text)));
+	return p4d_fail(err, P4D_E_NO_LAYOUT,
+			"%.100s: in each partition, no layout fits on the allowed nodes, or p4d cannot "
+			"predict step times: %s",
+			request.model, left_out(places, text, sizeof(text)));
 }
 
 void p4d_places_free(p4d_places *places)

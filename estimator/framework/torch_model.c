@@ -80,8 +80,9 @@ static int check_sparse(const p4d_request *r, p4d_error *err)
 	else if (titan && r->value[P4D_TP] > 1 && p4d_is_stated(r, P4D_SEQUENCE_PARALLEL) &&
 		 !r->value[P4D_SEQUENCE_PARALLEL]) {
 		p4d_fail(err, P4D_E_UNMODELLED,
-			 "sequence-parallel=off: with torchtitan p4d models experts and latent attention "
-			 "only with sequence parallelism");
+			 "sequence-parallel=off: p4d can predict torchtitan's experts and latent attention "
+			 "only if "
+			 "sequence parallelism is on");
 		return p4d_fix(err, "--p4d-sequence-parallel=on");
 	} else if (titan && r->value[P4D_TIED])
 		what = "tied embeddings together with experts or latent attention";

@@ -127,7 +127,7 @@ static const p4d_heeds_reason reasons[P4D_OPTIONS][REASONS] = {
     [P4D_DROPOUT] = {{ANY, 0, "p4d models this program only without dropout", false}},
     [P4D_ATTENTION_DROPOUT] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s has only fused attention", false},
 			       {ANY, NONE, "p4d models this program only without dropout", false}},
-    [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "only Transformer Engine has these buffers", false}},
+    [P4D_TE_WGRAD] = {{P4D_HEEDS_PYTORCH, NONE, "only Transformer Engine keeps dummy buffers for weight gradients", false}},
     [P4D_ATTENTION_MASK] = {{P4D_HEEDS_P4DTRAIN, NONE, "%s's attention needs no mask", false},
 			    {ANY, NONE, "%s copies no attention mask to the GPU", false}},
     [P4D_CUDA_GRAPHS] = {{P4D_HEEDS_P4DTRAIN, P4D_GRAPHS_NONE, "%s captures no CUDA graphs", false},

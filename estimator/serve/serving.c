@@ -546,8 +546,9 @@ int p4d_serving_check_host(const p4d_serving *s, uint64_t gpus_per_node, uint64_
 	if (!host_bytes || need <= host_bytes)
 		return 0;
 	p4d_fail(err, P4D_E_HOST_MEMORY,
-		 "weights on the host take %.1f GiB of a node (%" PRIu64 " x %.1f), which has %.1f GiB",
-		 (double)need / (double)GIB, gpus_per_node, (double)s->host_bytes / (double)GIB,
+		 "weights on the host take %.1f GiB on a node (%.1f GiB for each of %" PRIu64
+		 " GPUs), which has %.1f GiB",
+		 (double)need / (double)GIB, (double)s->host_bytes / (double)GIB, gpus_per_node,
 		 (double)host_bytes / (double)GIB);
 	return p4d_fix(err, "--mem=%" PRIu64 "G", (uint64_t)(need / GIB) + 1);
 }

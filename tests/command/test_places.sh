@@ -75,7 +75,7 @@ for tokens in 0 -1 1e30 300Q ''; do
 	says "not a number from 1 to 1e18"
 done
 refused P4D013 p4d plan --conf site.conf --model llama3.1-405b --partitions all --nodes 1
-says 'no layout of llama3.1-405b fits' 'a100 (a100-40gb), h100 (h100-80gb)'
+says 'llama3.1-405b: in each partition, no layout fits' 'a100 (a100-40gb), h100 (h100-80gb)'
 
 # a job that fits: proposals are cheaper and not slower, and the pasted command is judged in that partition
 exits 0 p4d check --conf site.conf -p a100 -N8 --gpus-per-node=8 --p4d-model=llama3-8b --elsewhere=all any.sh
