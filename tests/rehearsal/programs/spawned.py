@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# want: verdict=warn reason="the program starts 2 processes by itself"
+# want: verdict=warn reason="the program starts 2 processes itself"
 """A program that starts processes by itself, with torch.multiprocessing, each of which trains."""
 import torch
 
