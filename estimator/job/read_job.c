@@ -17,6 +17,7 @@ enum { COMPARISONS = 1 << 16 };
 typedef struct lookup {
 	const p4d_job_script *script;
 	size_t compared;
+	size_t folders;      /* number of folders listed so far */
 	bool asked_for_task; /* the script used the number of the array task */
 	char text[1024];
 } lookup;
@@ -252,8 +253,9 @@ static const char *file(void *context, const char *path, size_t *length)
 static bool list(void *context, const char *folder, void (*take)(void *taker, const char *name, bool folder),
 		 void *taker)
 {
-	(void)context;
-	return p4d_read_files_list(folder, take, taker);
+	lookup *l = context;
+
+	return ++l->folders <= P4D_READ_FOLDERS && p4d_read_files_list(folder, take, taker);
 }
 
 static p4d_config_read *config(void *context, p4d_config_format format)

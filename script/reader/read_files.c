@@ -43,17 +43,30 @@ void p4d_read_files_free(p4d_read_files *files)
 	}
 }
 
+/* Whether a folder has the devices and the state of this machine, which the nodes of the job do not have. */
+static bool is_of_machine(const char *folder)
+{
+	static const char *const roots[] = {"/dev", "/proc", "/sys", "/run"};
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		const size_t length = strlen(roots[i]);
+		if (!strncmp(folder, roots[i], length) && (!folder[length] || folder[length] == '/'))
+			return true;
+	}
+	return false;
+}
+
 bool p4d_read_files_list(const char *folder, void (*take)(void *taker, const char *name, bool folder),
 			 void *taker)
 {
-	DIR *const entries = opendir(folder);
+	DIR *const entries = is_of_machine(folder) ? NULL : opendir(folder);
 	int left = P4D_READ_ENTRIES;
 
 	if (!entries)
 		return false;
 	for (const struct dirent *e = readdir(entries); e && left; e = readdir(entries))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) {
-			take(taker, e->d_name, e->d_type != DT_REG && e->d_type != DT_LNK);
+			take(taker, e->d_name, e->d_type != DT_REG); /* a link may be to a folder */
 			left--;
 		}
 	closedir(entries);

@@ -6,9 +6,10 @@
 
 /*
  * Files that are read together with a job script: regular files of a bounded size, read with the user's
- * rights. Zero it before use. For p4d_shell_host.file; texts stay valid until p4d_read_files_free.
+ * rights. Zero it before use. For p4d_shell_host.file; texts stay valid until p4d_read_files_free. A script
+ * may list P4D_READ_FOLDERS folders, each with at most P4D_READ_ENTRIES entries.
  */
-enum { P4D_READ_FILE_BYTES = 1 << 20, P4D_READ_FILES = 16, P4D_READ_ENTRIES = 1024 };
+enum { P4D_READ_FILE_BYTES = 1 << 20, P4D_READ_FILES = 16, P4D_READ_ENTRIES = 1024, P4D_READ_FOLDERS = 64 };
 
 typedef struct p4d_read_files {
 	struct p4d_read_file {

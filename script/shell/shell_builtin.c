@@ -114,6 +114,27 @@ static bool is_sign(p4d_value word)
 	return word.length && !word.at[0].unknown && (word.at[0].c == '-' || word.at[0].c == '+');
 }
 
+/* An option of set or shopt. letter: its short name for set; 0: it is an option of shopt. */
+static const struct shell_option {
+	const char *name;
+	char letter;
+	unsigned bit;
+} shell_options[] = {
+    {"allexport", 'a', P4D_SHELL_ALLEXPORT},   {"noglob", 'f', P4D_SHELL_NOGLOB},
+    {"nocasematch", 0, P4D_SHELL_NOCASEMATCH}, {"nullglob", 0, P4D_SHELL_NULLGLOB},
+    {"failglob", 0, P4D_SHELL_FAILGLOB},       {"dotglob", 0, P4D_SHELL_DOTGLOB},
+    {"nocaseglob", 0, P4D_SHELL_NOCASEGLOB},   {"globstar", 0, P4D_SHELL_GLOBSTAR},
+};
+enum { SHELL_OPTIONS = sizeof(shell_options) / sizeof(shell_options[0]) };
+
+static void switch_option(const p4d_shell_call *w, const struct shell_option *option, bool on)
+{
+	unsigned *options = &w->sh->in.options;
+
+	if (w->mode == P4D_SHELL_RUN)
+		*options = on ? *options | option->bit : *options & ~option->bit;
+}
+
 /*
  * Reads a word of options of `set`, such as -eux. Each o in it takes the next word that is no option. Returns
  * the number of words.
@@ -126,10 +147,10 @@ static size_t set_options(const p4d_shell_call *w, size_t at)
 	for (uint32_t i = 1; i < word.length; i++) {
 		const bool named = !word.at[i].unknown && word.at[i].c == 'o' && at + words < w->count &&
 				   w->at[at + words].length && !is_sign(w->at[at + words]);
-		const bool all = (named && p4d_value_is(w->at[at + words], "allexport")) ||
-				 (!word.at[i].unknown && word.at[i].c == 'a');
-		if (all && w->mode == P4D_SHELL_RUN)
-			w->sh->exports = word.at[0].c == '-';
+		for (size_t j = 0; j < SHELL_OPTIONS && shell_options[j].letter; j++)
+			if ((named && p4d_value_is(w->at[at + words], shell_options[j].name)) ||
+			    (!word.at[i].unknown && word.at[i].c == shell_options[j].letter))
+				switch_option(w, &shell_options[j], word.at[0].c == '-');
 		words += named;
 	}
 	return words;
@@ -342,7 +363,7 @@ static p4d_shell_status run_popd(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
-/* shopt -s and -u, for the option that changes what tests match. */
+/* shopt -s and -u, for the options that change what p4d reads. */
 static p4d_shell_status run_shopt(const p4d_shell_call *w)
 {
 	const bool sets = w->count && p4d_value_is(w->at[0], "-s");
@@ -350,8 +371,9 @@ static p4d_shell_status run_shopt(const p4d_shell_call *w)
 	if (!sets && !(w->count && p4d_value_is(w->at[0], "-u")))
 		return P4D_SHELL_OPEN; /* tells whether an option is set */
 	for (size_t i = 1; i < w->count; i++)
-		if (p4d_value_is(w->at[i], "nocasematch") && w->mode == P4D_SHELL_RUN)
-			w->sh->any_case = sets;
+		for (size_t j = 0; j < SHELL_OPTIONS; j++)
+			if (!shell_options[j].letter && p4d_value_is(w->at[i], shell_options[j].name))
+				switch_option(w, &shell_options[j], sets);
 	return P4D_SHELL_TAKEN;
 }
 

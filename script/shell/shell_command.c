@@ -351,6 +351,7 @@ p4d_shell_status p4d_shell__execute(p4d_shell *sh, const p4d_shell_source *s, p4
 				  mode == P4D_SHELL_RUN && !sh->perhaps);
 		sh->redirection = before;
 	}
+	p4d_shell__lose_names(sh, all->at[first]);
 	p4d_shell__environment(sh, all->at[first]);
 	p4d_shell__edit(&w, all->at[first]);
 	return p4d_shell__print_python(&w, all->at[first]) ? P4D_SHELL_TAKEN : p4d_shell__print_unknown(&w);

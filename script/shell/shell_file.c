@@ -31,9 +31,42 @@ void p4d_shell__write(p4d_shell *sh, const p4d_shell_redirection *r, p4d_value t
 	p4d_shell__add_value(sh, &b, text, false);
 	p4d_shell_written *file = p4d_shell__take(sh, sizeof(*file));
 	if (file) {
-		*file = (p4d_shell_written){sh->written, r->output, {b.at, b.length}};
+		*file = (p4d_shell_written){sh->written, r->output, {b.at, b.length}, false};
 		sh->written = file;
 	}
+}
+
+void p4d_shell__change_names(const p4d_shell_call *w)
+{
+	for (size_t i = 0; i < w->count && !w->sh->stopped; i++) {
+		p4d_shell_written *file =
+		    w->at[i].length && w->at[i].at[0].c != '-' ? p4d_shell__take(w->sh, sizeof(*file)) : NULL;
+		if (!file)
+			continue;
+		*file = (p4d_shell_written){w->sh->written, w->at[i], {0}, true};
+		w->sh->written = file;
+	}
+}
+
+/* Whether a program that p4d does not read changes no names of files. */
+static bool keeps_names(p4d_value command)
+{
+	static const char *const names[] = {
+	    "module", "ml",       "conda",  "mamba", "micromamba", "spack",    "nvcc",   "squeue",
+	    "sacct",  "sinfo",    "df",     "du",    "free",       "lscpu",    "lspci",  "ibstat",
+	    "type",   "which",    "hash",   "alias", "deactivate", "complete", "umask",  "stat",
+	    "kill",   "printenv", "locale", "tput",  "ps",         "pgrep",    "uptime", "ifconfig",
+	    "ip",     "sort",     "uniq",   "jq",    "diff",       "column",   "tac",    "getent"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (p4d_value_is(command, names[i]))
+			return true;
+	return false;
+}
+
+void p4d_shell__lose_names(p4d_shell *sh, p4d_value command)
+{
+	sh->changes_names = sh->changes_names || !keeps_names(command);
 }
 
 /* Removes "." and ".." from an absolute path, as cd does. */
@@ -101,8 +134,8 @@ bool p4d_shell_file(p4d_shell *sh, p4d_value path, p4d_value *written, const cha
 	const char *wanted = p4d_shell__absolute(sh, path);
 	for (const p4d_shell_written *f = sh->written; f && p4d_shell__work(sh, f->path.length + 1);
 	     f = f->next)
-		if (*wanted ? !strcmp(p4d_shell__absolute(sh, f->path), wanted)
-			    : same_each_time(path) && p4d_shell__equal(path, f->path)) {
+		if (!f->only_name && (*wanted ? !strcmp(p4d_shell__absolute(sh, f->path), wanted)
+					      : same_each_time(path) && p4d_shell__equal(path, f->path))) {
 			*written = f->text;
 			return true;
 		}

@@ -380,6 +380,8 @@ static p4d_shell_status run_xargs(const p4d_shell_call *w)
 	if (!p4d_shell__filter_text(w, o.is['a'] ? &o.value['a'] : NULL, &text))
 		return P4D_SHELL_TAKEN;
 	add_words(w->sh, text, &words);
+	if (o.is['r'] && words.count == w->count - first)
+		return P4D_SHELL_TAKEN;
 	if (first < w->count) {
 		const p4d_shell_redirection nothing = {.has_input = true};
 		return w->sh->stopped ? P4D_SHELL_TAKEN
@@ -450,6 +452,7 @@ static p4d_shell_status run_cp(const p4d_shell_call *w)
 
 	while (i < w->count && w->at[i].length && w->at[i].at[0].c == '-')
 		i++;
+	p4d_shell__change_names(w);
 	if (w->count != i + 2)
 		return P4D_SHELL_TAKEN;
 	const p4d_shell_redirection from = {.has_input_path = true, .input_path = w->at[i]},

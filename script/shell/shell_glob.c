@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of files: words with an unquoted * or ?, and ls. */
+/* Names of files: words with an unquoted *, ? or [ ], and ls. */
+#include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "shell/shell_internal.h"
 
@@ -21,7 +21,25 @@ static bool is_wild(p4d_cell c)
 	return !c.unknown && !c.quoted && (c.c == '*' || c.c == '?');
 }
 
-static bool has_wild(p4d_value word)
+static bool is_plain(p4d_cell cell, char c)
+{
+	return !cell.unknown && !cell.quoted && cell.c == c;
+}
+
+/* Whether a word has a set of characters: [ and a later ]. */
+static bool has_set(p4d_value word)
+{
+	bool open = false;
+
+	for (uint32_t i = 0; i < word.length; i++) {
+		if (open && is_plain(word.at[i], ']'))
+			return true;
+		open = open || is_plain(word.at[i], '[');
+	}
+	return false;
+}
+
+static bool has_star(p4d_value word)
 {
 	for (uint32_t i = 0; i < word.length; i++)
 		if (is_wild(word.at[i]))
@@ -29,9 +47,28 @@ static bool has_wild(p4d_value word)
 	return false;
 }
 
+static bool has_wild(p4d_value word)
+{
+	return has_star(word) || has_set(word);
+}
+
+/* Compares texts as the locales of languages do first: only letters and digits, without case. */
+static int letters_order(const char *a, const char *b)
+{
+	for (;; a++, b++) {
+		while (*a && !isalnum((unsigned char)*a))
+			a++;
+		while (*b && !isalnum((unsigned char)*b))
+			b++;
+		const int order = tolower((unsigned char)*a) - tolower((unsigned char)*b);
+		if (order || !*a)
+			return order;
+	}
+}
+
 /*
  * Inserts a word into a sorted list. Fails if the order depends on the locale, which p4d does not know:
- * "B" is before "a" only in the C locale.
+ * "B" is before "a", and "1.y" before "10.y", only in the C locale.
  */
 static bool insert(p4d_shell *sh, p4d_shell_words *words, p4d_value word)
 {
@@ -44,7 +81,8 @@ static bool insert(p4d_shell *sh, p4d_shell_words *words, p4d_value word)
 	p4d_shell__add_word(sh, words, word);
 	for (; to && p4d_shell__work(sh, 1); to--) {
 		const int order = strcmp(p4d_value_text(words->at[to - 1], before, sizeof(before)), text);
-		if ((order < 0) != (strcasecmp(before, text) < 0))
+		const int letters = letters_order(before, text);
+		if (!letters || (order < 0) != (letters < 0))
 			return false;
 		if (order < 0)
 			break;
@@ -74,7 +112,7 @@ static void take_name(void *taker, const char *name, bool folder)
 	n->failed = (folder && n->only_files) || !insert(n->sh, &n->found, path);
 }
 
-/* Whether the script itself writes a file in a folder, or one whose place p4d does not know. */
+/* Whether the script itself writes or removes a file in a folder, or one whose place p4d does not know. */
 static bool writes_in(p4d_shell *sh, const char *folder)
 {
 	const size_t length = strlen(folder);
@@ -82,10 +120,20 @@ static bool writes_in(p4d_shell *sh, const char *folder)
 	for (const p4d_shell_written *f = sh->written; f && p4d_shell__work(sh, f->path.length + 1);
 	     f = f->next) {
 		const char *path = p4d_shell__absolute(sh, f->path);
-		if (!*path || (!strncmp(path, folder, length) && path[length] == '/'))
+		if (!*path || (!strncmp(path, folder, length) && (!path[length] || path[length] == '/')))
 			return true;
 	}
 	return false;
+}
+
+/* Whether options, GLOBIGNORE or programs that p4d does not read make other names of a word. */
+static bool may_be_others(p4d_shell *sh)
+{
+	p4d_value value;
+
+	return sh->changes_names || (sh->in.options & P4D_SHELL_OTHER_NAMES) ||
+	       (p4d_shell__lookup(sh, (p4d_shell_name){"GLOBIGNORE", 10}) &&
+		p4d_shell_variable(sh, "GLOBIGNORE", &value) && value.length);
 }
 
 /*
@@ -98,8 +146,8 @@ static bool find_names(name_list *n)
 	const p4d_value here = p4d_shell__value_of(sh, ".", (p4d_cell){0});
 	const p4d_shell_host *host = sh->host;
 
-	if (!host->list || p4d_value_unknown(n->folder) || p4d_value_unknown(n->pattern) ||
-	    has_wild(n->folder))
+	if (!host->list || may_be_others(sh) || p4d_value_unknown(n->folder) ||
+	    p4d_value_unknown(n->pattern) || has_wild(n->folder))
 		return false;
 	const char *folder = p4d_shell__absolute(sh, n->folder.length ? n->folder : here);
 	return *folder && !writes_in(sh, folder) && p4d_shell__work(sh, 64) &&
@@ -120,13 +168,42 @@ static bool names_of(p4d_shell *sh, p4d_value word, bool only_files, name_list *
 	return n->pattern.length && find_names(n);
 }
 
+/* Whether the command is a function of the script or one that p4d runs itself. */
+static bool is_own(p4d_shell *sh, p4d_value command)
+{
+	for (const p4d_shell_function *f = sh->in.function; f; f = f->next)
+		if (f->name.length == command.length &&
+		    !memcmp(f->name.text, p4d_shell__name_of(sh, command).text, command.length))
+			return true;
+	return p4d_shell__builtin(command);
+}
+
+static bool has_equals(p4d_value word)
+{
+	for (uint32_t i = 0; i < word.length; i++)
+		if (!word.at[i].unknown && word.at[i].c == '=')
+			return true;
+	return false;
+}
+
+/* Whether a word whose files p4d does not know stays as it is. n: what p4d has found of it. */
+static bool stays(p4d_shell *sh, const p4d_shell_words *words, p4d_value word, p4d_shell_names use,
+		  const name_list *n, bool known)
+{
+	const bool option = word.at[0].c == '-' || has_equals(word);
+
+	if (!has_star(word)) /* [0,1] is rarely a set of characters */
+		return known || option || !n->folder.length;
+	return use == P4D_SHELL_NAMES_OF_COMMAND && (known || !n->folder.length || !is_own(sh, words->at[0]));
+}
+
 void p4d_shell__expand_names(p4d_shell *sh, p4d_shell_words *words, uint32_t from, p4d_shell_names use)
 {
 	p4d_shell_words all = {0};
 	bool any = false;
 	char text[96];
 
-	for (uint32_t i = from; i < words->count && !any; i++)
+	for (uint32_t i = from; i < words->count && !any && !(sh->in.options & P4D_SHELL_NOGLOB); i++)
 		any = has_wild(words->at[i]);
 	for (uint32_t i = 0; any && i < words->count && !sh->stopped; i++) {
 		const p4d_value word = words->at[i];
@@ -138,11 +215,10 @@ void p4d_shell__expand_names(p4d_shell *sh, p4d_shell_words *words, uint32_t fro
 		const bool known = names_of(sh, word, false, &n);
 		for (uint32_t j = 0; known && j < n.found.count; j++)
 			p4d_shell__add_word(sh, &all, n.found.at[j]);
-		if (known && n.found.count)
+		if (known && (n.found.count ||
+			      (use != P4D_SHELL_NAMES_OF_ARRAY && (sh->in.options & P4D_SHELL_NULLGLOB))))
 			continue;
-		if (use == P4D_SHELL_NAMES_OF_LOOP ||
-		    (use == P4D_SHELL_NAMES_OF_COMMAND &&
-		     (known || !n.folder.length || !p4d_shell__builtin(words->at[0])))) {
+		if (stays(sh, words, word, use, &n, known)) {
 			p4d_shell__add_word(sh, &all, word); /* as bash does if no name matches */
 			continue;
 		}

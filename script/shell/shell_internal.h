@@ -98,6 +98,7 @@ typedef struct p4d_shell_function {
 typedef struct p4d_shell_written {
 	struct p4d_shell_written *next;
 	p4d_value path, text;
+	bool only_name; /* the file may be new or gone; p4d knows no text of it */
 } p4d_shell_written;
 
 /* A file or a text that could not be read and may have set any variable. */
@@ -113,6 +114,20 @@ typedef struct p4d_shell_unread {
  * those of the shell around it.
  */
 enum { P4D_SHELL_BUCKETS = 64 };
+/* Options of set and shopt that change what p4d reads. A process begins with none of them. */
+enum {
+	P4D_SHELL_ALLEXPORT = 1,   /* assigned variables are exported */
+	P4D_SHELL_NOGLOB = 2,      /* * and ? in words mean no files */
+	P4D_SHELL_NOCASEMATCH = 4, /* [[ ]] and case ignore case */
+	P4D_SHELL_NULLGLOB = 8,    /* a word that matches no file vanishes */
+	P4D_SHELL_FAILGLOB = 16,
+	P4D_SHELL_DOTGLOB = 32,
+	P4D_SHELL_NOCASEGLOB = 64,
+	P4D_SHELL_GLOBSTAR = 128,
+	/* p4d does not know which files words mean with these */
+	P4D_SHELL_OTHER_NAMES =
+	    P4D_SHELL_FAILGLOB | P4D_SHELL_DOTGLOB | P4D_SHELL_NOCASEGLOB | P4D_SHELL_GLOBSTAR
+};
 struct p4d_shell_scope {
 	p4d_shell_var *variable[P4D_SHELL_BUCKETS];
 	p4d_shell_function *function;
@@ -120,6 +135,7 @@ struct p4d_shell_scope {
 	p4d_shell_words parameters; /* $0, $1 ... */
 	const p4d_shell_frame *frame;
 	p4d_shell_unread unread;
+	unsigned options; /* P4D_SHELL_ALLEXPORT and so on */
 	uint32_t scope;   /* id of this subshell */
 	uint32_t process; /* id of the subshell in which this bash process began; of the variables set
 			   * before, the process has only the exported ones */
@@ -162,8 +178,8 @@ struct p4d_shell {
 	uint32_t unreads;     /* number of unread files and texts so far */
 	uint32_t scopes;      /* number of subshells so far */
 	p4d_shell_mode mode;  /* how the current command is read */
-	bool exports;         /* set -a: assigned variables are exported */
-	bool any_case;        /* shopt -s nocasematch: [[ ]] and case ignore case */
+	int arithmetic;       /* number of expressions inside expressions, by elements of arrays */
+	bool changes_names;   /* a command that p4d does not read may have made or removed files */
 	bool references;      /* some variable is declare -n */
 	bool perhaps;         /* an unknown test decides whether the current text runs */
 	p4d_shell_build *out; /* output of commands, for the command that reads it; NULL: nothing reads
@@ -400,6 +416,11 @@ void p4d_shell__edit(const p4d_shell_call *call, p4d_value command);
 const char *p4d_shell__absolute(p4d_shell *sh, p4d_value path); /* "": unknown */
 bool p4d_shell__run_file(p4d_shell *sh, const p4d_value *words, size_t count, p4d_shell_mode mode,
 			 bool own_parameters);
+
+/* The command makes or removes the files that are its words. */
+void p4d_shell__change_names(const p4d_shell_call *call);
+/* After a command that p4d does not read: it may make or remove any files. */
+void p4d_shell__lose_names(p4d_shell *sh, p4d_value command);
 
 /* shell_glob.c: names of files */
 

@@ -5,6 +5,8 @@
 
 #include "shell/shell_internal.h"
 
+enum { INNER = 8 }; /* expressions in the values of variables, and in subscripts, inside each other */
+
 typedef struct expression {
 	p4d_shell *sh;
 	p4d_value text;
@@ -77,7 +79,7 @@ static int64_t value_of(expression *e, const assignable *of)
 	}
 	if (of->element && !value.length) /* for bash, an empty or absent element is 0 */
 		return 0;
-	if (e->depth > 8)
+	if (e->depth > INNER)
 		return wrong(e);
 	expression inner = {e->sh, value, 0, 0, e->depth + 1, false};
 	int64_t number = ternary(&inner);
@@ -427,6 +429,12 @@ bool p4d_shell__number(p4d_shell *sh, p4d_value text, int64_t *number, uint16_t 
 {
 	expression e = {sh, text, 0, 0, 0, false};
 
+	if (sh->arithmetic == INNER) { /* I='A[I]' has no end: bash stops, too */
+		*number = 0;
+		*unknown = p4d_shell__reason(sh, "arithmetic whose variables refer to each other");
+		return false;
+	}
+	sh->arithmetic++;
 	*number = ternary(&e);
 	for (blanks(&e); !e.unknown && look(&e, 0) == ','; blanks(&e)) {
 		e.at++;
@@ -434,6 +442,7 @@ bool p4d_shell__number(p4d_shell *sh, p4d_value text, int64_t *number, uint16_t 
 	}
 	if (!e.unknown && e.at < e.text.length)
 		wrong(&e);
+	sh->arithmetic--;
 	if (e.unknown)
 		forget_assigned(sh, text);
 	*unknown = e.unknown;

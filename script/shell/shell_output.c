@@ -505,6 +505,13 @@ static p4d_shell_status print_nothing(const p4d_shell_call *w)
 	return P4D_SHELL_TAKEN;
 }
 
+/* Commands that make or remove files, and print nothing. */
+static p4d_shell_status run_on_names(const p4d_shell_call *w)
+{
+	p4d_shell__change_names(w);
+	return P4D_SHELL_TAKEN;
+}
+
 const p4d_shell_builtin p4d_shell__printers[] = {
     {"basename", run_basename, false},
     {"bc", run_bc, false},
@@ -529,10 +536,10 @@ const p4d_shell_builtin p4d_shell__printers[] = {
     {"nvidia-smi", run_nvidia_smi, false},
     /* commands that print nothing */
     {"chmod", print_nothing, false},
-    {"mkdir", print_nothing, false},
-    {"rm", print_nothing, false},
+    {"mkdir", run_on_names, false},
+    {"rm", run_on_names, false},
     {"sleep", print_nothing, false},
-    {"touch", print_nothing, false},
+    {"touch", run_on_names, false},
     {"trap", print_nothing, false},
     {"ulimit", print_nothing, false},
     {"wait", print_nothing, false},

@@ -266,7 +266,7 @@ p4d_shell_status p4d_shell__line_matches(p4d_shell *sh, p4d_value line, p4d_valu
 
 p4d_shell_status p4d_shell__regular(p4d_shell *sh, p4d_value text, p4d_value pattern)
 {
-	const text_search s = {sh, text, sh->any_case, true};
+	const text_search s = {sh, text, sh->in.options & P4D_SHELL_NOCASEMATCH, true};
 	p4d_shell_words none = {0};
 
 	/* a placeholder until the group's text is known */

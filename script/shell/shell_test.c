@@ -179,8 +179,9 @@ static p4d_value lower_case(p4d_shell *sh, p4d_value text)
 
 bool p4d_shell__fits(p4d_shell *sh, p4d_value pattern, p4d_value text)
 {
-	return sh->any_case ? p4d_shell__matches(sh, lower_case(sh, pattern), lower_case(sh, text))
-			    : p4d_shell__matches(sh, pattern, text);
+	return sh->in.options & P4D_SHELL_NOCASEMATCH
+		   ? p4d_shell__matches(sh, lower_case(sh, pattern), lower_case(sh, text))
+		   : p4d_shell__matches(sh, pattern, text);
 }
 
 typedef struct words {

@@ -29,7 +29,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	p4d_shell_var *v = p4d_shell__find(sh, name, true);
 
 	if (v && v->scope == sh->in.scope)
-		v->exported = v->exported || sh->exports;
+		v->exported = v->exported || (sh->in.options & P4D_SHELL_ALLEXPORT);
 	if (!v || v->scope == sh->in.scope)
 		return v;
 	uint32_t hash = 0;
@@ -40,7 +40,7 @@ p4d_shell_var *p4d_shell__own(p4d_shell *sh, p4d_shell_name name)
 	if (!own)
 		return NULL;
 	*own = *v;
-	own->exported = own->exported || sh->exports;
+	own->exported = own->exported || (sh->in.options & P4D_SHELL_ALLEXPORT);
 	own->scope = sh->in.scope;
 	own->next = *bucket;
 	if (v->scope < sh->in.process && !v->exported)
@@ -61,6 +61,7 @@ void p4d_shell__enter(p4d_shell *sh, p4d_shell_scope *scope, bool process)
 		return;
 	sh->in.process = sh->in.scope;
 	sh->in.function = NULL;
+	sh->in.options = 0;
 }
 
 void p4d_shell__leave(p4d_shell *sh, const p4d_shell_scope *scope)
@@ -343,8 +344,10 @@ static void export_file(p4d_shell *sh, p4d_value path)
 		return;
 	}
 	while (text.length && !sh->stopped) {
-		const p4d_value line = p4d_shell__without_end(p4d_shell__next_line(&text));
+		p4d_value line = p4d_shell__without_end(p4d_shell__next_line(&text));
 		uint32_t n = 0;
+		if (line.length > 7 && p4d_value_is(p4d_shell__part(line, 0, 7), "export ")) /* apptainer */
+			line = p4d_shell__part(line, 7, line.length - 7);
 		while (n < line.length && (line.at[n].unknown || line.at[n].c != '='))
 			n++;
 		const p4d_value name = p4d_shell__part(line, 0, n);

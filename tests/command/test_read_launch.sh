@@ -63,6 +63,8 @@ for launcher in "docker run --rm --env-file run.env i" "podman run --env-file=ru
 	"docker run -e L=4 --env-file both.env i"; do
 	started 'sed s/L=4/L=1/ run.env >both.env' 'T=1' "$launcher bash -c '$inner'"
 done
+printf '%s\n' 'export T=8' 'export L=4' >bash.env # apptainer runs the file
+started 'T=1' "apptainer exec --env-file bash.env i.sif bash -c '$inner'"
 printf '%s\n' '#!/bin/bash' "docker run --env-file gone.env -e L=3 i bash -c '$inner'" >job.sh
 exits 0 p4d read job.sh
 prints "tp                   \$T may be set by gone.env, which p4d cannot read" "layers               3 " "gone.env cannot be read"

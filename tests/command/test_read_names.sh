@@ -5,7 +5,8 @@
 . "${0%/*}/lib.sh"
 
 unset TP SITE
-mkdir c many case
+mkdir c many case tens
+touch tens/1.y tens/10.y
 touch c/1.y c/2.y c/4.y c/.hidden case/B.y case/a.y
 i=0
 while [ $i -le 1024 ]; do
@@ -21,7 +22,7 @@ tp()
 		'srun python pretrain_gpt.py --tensor-model-parallel-size $TP --num-layers 40' >job.sh
 	exits 0 p4d read job.sh
 	case $tp in
-	open) printf '%s\n' "$out" | grep -qE '^  tp +(the names of the files|output of ls|\$[a-z]+ changes)' || fail "tp is known: $*" ;;
+	open) printf '%s\n' "$out" | grep -qE '^  tp +(the names of the files|output of ls|\$[a-z]+ (changes|depends))' || fail "tp is known: $*" ;;
 	*) printf '%s\n' "$out" | grep -qE "^  tp +$tp +job.sh" || fail "tp is not $tp: $*" ;;
 	esac
 }
@@ -55,8 +56,43 @@ tp open 'TP=$(ls c case | wc -l)'
 tp open 'TP=$(ls -t c | head -n1)'
 tp open 'echo x >c/9.y' 'f=(c/*.y)' 'TP=${#f[@]}'
 tp open 'date >$SLURM_JOB_ID.y' 'f=(c/*.y)' 'TP=${#f[@]}'
-# B.y is before a.y only in the C locale
+tp open 'touch c/9.y' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp open 'rm c/1.y' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp open 'mkdir c/9.y' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp open 'mv c/1.y .' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp 3 'mkdir -p logs' 'touch log.txt' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp open './make_files' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp 3 'module load cuda' 'conda activate p4d' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp open 'f=(/dev/*)' 'TP=${#f[@]}'
+tp open 'i=1' 'for f in */*.y; do ((i++)); done' 'TP=$i'
+tp open 'count() { TP=$#; }' 'count */*.y'
+# B.y is before a.y, and 1.y before 10.y, only in the C locale
 tp open 'f=(case/*.y)' 'TP=${#f[@]}'
+tp open 'f=(tens/*.y)' 'TP=${#f[@]}'
+# sets of characters, and words that only look like them
+tp 2 'f=(c/[12].y)' 'TP=${#f[@]}'
+tp 2 'f=(c/[!1].y)' 'TP=${#f[@]}'
+tp 2 'i=0' 'for f in c/[12].y; do ((i++)); done' 'TP=$i'
+tp 2 'f=(x=[0,1] [0,1])' 'TP=${#f[@]}'
+tp open 'f=(/gone/[12].y)' 'TP=${#f[@]}'
+# options of the shell, and variables
+tp 1 'set -f' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp 3 'set -o noglob' 'set +f' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp 1 'shopt -s nullglob' 'i=1' 'for f in c/*.gone; do ((i++)); done' 'TP=$i'
+tp 1 'shopt -s nullglob' 'set -- c/*.gone 1' 'TP=$#'
+tp open 'shopt -s dotglob' 'f=(c/*)' 'TP=${#f[@]}'
+tp 3 '(shopt -s dotglob)' 'f=(c/*)' 'TP=${#f[@]}'
+tp open 'shopt -s globstar' 'f=(c/**)' 'TP=${#f[@]}'
+tp open 'GLOBIGNORE=c/1.y' 'f=(c/*.y)' 'TP=${#f[@]}'
+tp 2 '(shopt -s nocasematch)' '[[ A == a ]] && TP=4 || TP=2'
+tp 4 'shopt -s nocasematch' '[[ A == a ]] && TP=4 || TP=2'
+# xargs -r runs nothing without words
+tp 2 'TP=$(printf "" | xargs -r echo 5 | wc -l)' 'TP=$((TP + 2))'
+# arithmetic that refers to itself has no value; bash stops, too
+printf '%s\n' '#!/bin/bash' '#SBATCH --gpus-per-node=8' 'A=(1)' "i='A[i]'" 'TP=$((A[i]))' \
+	'srun python pretrain_gpt.py --tensor-model-parallel-size $TP --num-layers 40' >job.sh
+exits 0 p4d read job.sh
+prints 'tp                   arithmetic whose variables refer to each other'
 
 # a program gets the word as it is, and each task of an array its own file
 printf '%s\n' '#!/bin/bash' '#SBATCH --gpus-per-node=8 --nodes=1' \
