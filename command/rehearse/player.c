@@ -147,7 +147,7 @@ uint64_t p4d_player__world(const p4d_player *p)
 	return p->nodes * p->ranks_per_node;
 }
 
-/* The words of a rank. NULL: no memory. */
+/* The command line of a rank, with its local rank in place of ${local_rank}. NULL: no memory. */
 static char **words_of(const p4d_player *p, uint64_t rank)
 {
 	static const char name[] = P4D_PLAYER_LOCAL_RANK;

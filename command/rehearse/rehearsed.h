@@ -70,7 +70,7 @@ typedef struct p4d_rehearsed {
 	uint64_t begun_step;          /* and its number */
 	struct json_object *timeline; /* as account.py writes it; NULL: none */
 	unsigned read_count;
-	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* one read for each of unknown_reads */
+	p4d_rehearsed_read read[P4D_REHEARSED_NAMES]; /* the first of the unknown_reads */
 	unsigned unseen_count;
 	const char *unseen[P4D_REHEARSED_NAMES]; /* requested phases that the program did not reach */
 	unsigned missing_count, doubts_count;

@@ -138,7 +138,7 @@ const char *p4d_unfit_ways_out(const p4d_subject *subject, const p4d_request *as
 	p4d_guard_ways_out(subject->site, NULL, asked, space, "--", way, ways, sizeof(ways));
 	if (!grown && way[0].option == P4D_OPTIONS)
 		grow_otherwise(subject, asked, space, fix, room);
-	/* on one GPU there is no other rank to shard with, unless the fix has more GPUs */
+	/* no_fit advises to shard, which does not help on one GPU, unless the fix has more GPUs */
 	own = alone && !fix[0] ? NULL : p4d_framework_of((int)asked->value[P4D_FRAMEWORK])->no_fit;
 	if (ways[0])
 		p4d_text_print(&text, "%s%s", P4D_WITHOUT_MORE_GPUS, ways);

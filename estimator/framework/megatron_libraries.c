@@ -10,8 +10,9 @@
  * All-gather writes into a permanent buffer, which also serves for the head's input (GlobalMemoryBuffer).
  * DeepEP has buffers of its own, outside PyTorch's allocator (get_buffer of fused_a2a.py; DeepEP's
  * csrc/config.hpp). The NVLink buffer has room for 256 tokens per channel and rank of a node. Each of the two
- * RDMA buffers has room for 128 tokens per channel and node. Each token has room for the numbers of 128
- * experts, their weights and scales. 20 multiprocessors are 10 channels.
+ * RDMA buffers has room for 128 tokens per channel and node. For each token there is room for 128 experts'
+ * numbers and weights, and for 128 scales of the token's data. A channel takes two multiprocessors, so
+ * DeepEP's 20 are 10 channels.
  */
 static void add_exchange(p4d_rows *rows, const p4d_megatron_sizes *z)
 {

@@ -172,7 +172,8 @@ void p4d_transformers__zero_start(p4d_zero *z, const p4d_layout *l, uint64_t tra
 	if (!kept)
 		return;
 	z->layout = l;
-	if (l->finetune != P4D_TUNE_FULL) /* with adapters, all trained parameters are small */
+	/* adapters are so small that p4d does not simulate how their gradients fill the bucket */
+	if (l->finetune != P4D_TUNE_FULL)
 		return;
 	add(&z->begin, (uint64_t)p4d_size_of_begin(l));
 	add(&z->begin, table);

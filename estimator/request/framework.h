@@ -116,7 +116,7 @@ typedef struct p4d_framework {
 	const char *name, *program; /* name in the option, and in messages */
 	const char *title; /* all programs that the entry stands for, if these are more than `program`; NULL:
 			      `program` */
-	const char *also;  /* another name that users know, " (HF)" for messages; NULL: none */
+	const char *also;  /* appended to `name` in the list of frameworks: " (HF)"; NULL: nothing */
 	bool fine_tunes;   /* the default framework for models of the hub and for adapters */
 	p4d_framework_sharing sharing;
 

@@ -74,8 +74,9 @@ static p4d_wide of_mamba(const p4d_layout *l)
 }
 
 /*
- * Parameters of a gated delta net: queries, keys, values and gates; a strength and a step per head; the
- * convolution of queries, keys and values; a decay and a step bias per head; the gated norm of a head.
+ * Parameters of a gated delta net: projections to queries, keys, values and gates, and to a strength and a
+ * step per head; the convolution of queries, keys and values; one decay and one step bias per head; the
+ * projection of the output; the gated norm, which all heads share.
  */
 static p4d_wide of_delta_net(const p4d_layout *l)
 {

@@ -77,9 +77,9 @@ static double seconds_of(p4d_search_enumeration *w, p4d_search_entry *e)
 }
 
 /*
- * Among entries from..entries, moves those that tie with the fastest one to the front, the preferred ones
- * first. Only the first `wanted` of them are certainly timed, and certainly tie. Returns their number; 0:
- * none can be timed.
+ * Of the entries after the first `from`: those that tie with the fastest of them come to the front, in the
+ * order of preference. Only the first `wanted` of them are certainly timed, and certainly tie. Returns their
+ * number; 0: none can be timed.
  */
 static size_t tie(p4d_search_enumeration *w, size_t from, size_t wanted)
 {

@@ -17,8 +17,8 @@
  *
  * Between its steps a model keeps parameters and optimizer states, except those that are swapped to the host.
  * The numbers come from the plans and from the engine's formulas (serving.h). Nobody has compared their sum
- * with a real run. As in vLLM (gpu_worker.py), the engine's fraction is one of the whole GPU, so it does not
- * start if the other models leave less.
+ * with a real run. As in vLLM (gpu_worker.py), the engine's budget is a fraction of the whole GPU's memory,
+ * not of the free memory. The engine does not start if the other models leave less than this budget.
  *
  * p4d assumes transformers' loss for the actor. With FSDP and no padding (--packing on) it assumes verl's
  * loss: logits in 16 bits, and flash-attn's cross-entropy, whose gradient overwrites the logits (verl 0.7,

@@ -82,7 +82,7 @@ typedef struct player {
 	int64_t live, cached;
 	int64_t most;                          /* peak of the forward pass */
 	unsigned short saved[P4D_TAPE_VALUES]; /* number of operations that saved the value */
-	/* in the backward pass: one number for each of the `ways` */
+	/* only in the backward pass; way, widest and weights have an element for each of the `ways` */
 	const p4d_tape_weights *way;
 	unsigned ways;
 	p4d_tape_moment widest[P4D_TAPE_WAYS];

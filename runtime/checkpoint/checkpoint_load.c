@@ -151,7 +151,7 @@ static int fetch_stored(void *context, p4d_state state, const p4d_weight_slice *
 	return p4d_checkpoint_reader__slice(context, state, slice, at, count, to, err);
 }
 
-/* For a storage with the same layout: copies shards unchanged, including padding. */
+/* If the checkpoint has the same layout as the storage: copies its shards unchanged, including padding. */
 static int copy_shards(p4d_checkpoint_reader *reader, const p4d_checkpoint_storage *storage, p4d_error *err)
 {
 	const p4d_checkpoint_map *map = p4d_checkpoint_reader__map(reader);

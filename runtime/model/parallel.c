@@ -132,9 +132,9 @@ static void find_ring(const p4d_net *m, uint8_t *sends)
 }
 
 /*
- * Thread blocks of the collectives of gradients and parameters. Each block may occupy a multiprocessor. These
- * collectives have whole passes of time. Collectives of tensor parallelism must end during one matmul, so
- * they get more blocks (P4D_TP_BLOCKS).
+ * Thread blocks of the collectives of gradients and parameters. Each block may occupy a multiprocessor.
+ * These collectives may take as long as a whole pass, so a few blocks suffice. Collectives of tensor
+ * parallelism must end during one matmul, so they get more blocks (P4D_TP_BLOCKS).
  */
 enum { REPLICAS_BLOCKS = 8 };
 

@@ -15,8 +15,8 @@
 #include "run/watchdog.h"
 
 /*
- * Uses the tokenizer of the released model that was tuned. p4d_stored_model finds that model from a
- * checkpoint.
+ * If no tokenizer is set: uses that of the released model in --init-from. For a checkpoint of adapters,
+ * p4d_stored_model has already set --init-from to the model that was tuned.
  */
 static void find_tokenizer(p4d_settings *settings)
 {

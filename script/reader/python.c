@@ -376,8 +376,8 @@ static void put_release(p4d_reading *r, const p4d_read_release *release)
 	const bool ddp = p4d_reader__is(&r->value[P4D_FRAMEWORK], "ddp");
 
 	p4d_reader__put(r, P4D_TRANSFORMERS, &release->place, "%lu.%lu", release->major, release->minor);
-	/* only DDP keeps the type in which transformers loads weights; other frameworks set a type in all
-	 * releases */
+	/* Before release 5, transformers loads weights in fp32, unless the program names a type. Programs
+	 * other than the Trainer and TRL name that of their precision. Only with DDP, parameters keep it. */
 	if (ddp && !own && release->major < 5 && !p4d_reader__set(&r->value[P4D_PARAM_DTYPE]) &&
 	    p4d_reader__is(&r->value[P4D_PRECISION], "bf16"))
 		p4d_reader__put_default(r, P4D_PARAM_DTYPE, "bf16");

@@ -27,7 +27,7 @@ typedef struct reading_state {
 	p4d_value trains_on; /* number of nodes of the job step around the current command */
 	uint64_t until_ns;   /* time limit for configuration files, for all programs together */
 	p4d_read_python python;
-	unsigned weighs_left; /* the rest of P4D_READ_WEIGHED */
+	unsigned weighs_left; /* number of words that may still be weighed, from P4D_READ_WEIGHED down */
 	uint32_t trained_at;  /* p4d_shell_commands of the last training; 0: there is none */
 	uint64_t first;       /* hash of the first command that trains, whose training p4d reports */
 	unsigned unknowns, unknowns_end; /* range of the unknown values that belong to the current command */

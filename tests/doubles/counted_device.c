@@ -63,7 +63,8 @@ static void end(const char *name, double bytes, double arithmetic)
 	OPERAND *(e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
 #define BYTES_quantize_swiglu \
 	OPERAND *(2 * e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
-/* gates and ups are half of the elements each, and need one of the result's gradient */
+/* The operand is the gradient of gates and ups, (n, 2f): for two of its elements, the kernel reads a gate, an
+ * up, and one element of the result's gradient. */
 #define BYTES_quantize_swiglu_backward \
 	OPERAND *(1.5 * e * ((to ? to : turned)->shape.block ? 1 : 2) + (to != NULL) + (turned != NULL))
 #define BYTES_add 3 * e *count

@@ -23,7 +23,7 @@ static inline int p4d_cpu_team(uint64_t numbers)
 	return useful < 2 ? 1 : useful < (uint64_t)p4d_cpu_threads ? (int)useful : p4d_cpu_threads;
 }
 
-/* Like p4d_cpu_team, if the work has this many pieces, each of which runs on one thread. */
+/* Like p4d_cpu_team, but at most `pieces` threads, because each piece of the work runs on one thread. */
 static inline int p4d_cpu_team_of(uint64_t pieces, uint64_t numbers)
 {
 	const int team = p4d_cpu_team(numbers);

@@ -175,7 +175,7 @@ static void arena_is_what_the_lists_need(void **state)
 	printf("; with vocabulary parallelism, or few micro-batches, %u below 0.98\n", loose);
 }
 
-/* For each preset, layouts with all schedules that p4d-train prefers. */
+/* Random layouts of all presets: the number of plans, and the worst packing with each schedule. */
 typedef struct presets {
 	unsigned count;
 	double worst[P4D_SCHEDULES][2]; /* without and with vocabulary parallelism */
