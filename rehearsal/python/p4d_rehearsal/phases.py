@@ -39,7 +39,8 @@ class _Phases:
         self.step = 1
         self.updated = False  # an optimizer has run since the last forward pass
         self.passes = 0  # backward passes since then
-        self.versions = WeakIdKeyDictionary()  # of parameters, while no optimizer has run
+        self.has_optimizer = False  # the program has made one, and will step it
+        self.versions = WeakIdKeyDictionary()  # of parameters, while there is no optimizer
         self.wanted = set(os.environ.get("P4D_REHEARSAL_UNTIL", "").split(",")) & {"eval", "save"}
         self.saves = 0  # nested calls of functions that save
         self.most = 0  # peak of reserved memory in all phases
@@ -156,6 +157,9 @@ class _Phases:
         if self.phase == "forward" and not create_graph:
             self.backward_began()
 
+    def optimizer_made(self, *_, **__):
+        self.has_optimizer = True
+
     def update_began(self, optimizer):
         self.optimizers.add(optimizer)
         self.versions.clear()
@@ -167,8 +171,9 @@ class _Phases:
 
     def look_for_own_update(self, module):
         """A program without an optimizer may update the parameters itself. PyTorch counts how often a tensor was
-        changed in place. If most parameters have changed since the last pass, this ends a step."""
-        if self.optimizers:
+        changed in place. If most parameters have changed since the last pass, this ends a step. With an optimizer, such
+        changes have another meaning: a target network is a copy."""
+        if self.has_optimizer or self.optimizers:
             return
         parameters = [p for p in module.parameters() if p.requires_grad and not p.is_inference()]
         changed = sum(self.versions.get(p, p._version) != p._version for p in parameters)
@@ -349,6 +354,7 @@ def install():
     _wrap(torch.autograd, "grad", phases.grad_began)
     _wrap(torch.cuda.memory, "set_per_process_memory_fraction", phases.limited)
     torch.cuda.set_per_process_memory_fraction = torch.cuda.memory.set_per_process_memory_fraction
+    _wrap(torch.optim.Optimizer, "__init__", phases.optimizer_made)
     register_optimizer_step_pre_hook(lambda o, *rest: phases.update_began(o))
     register_optimizer_step_post_hook(lambda o, *rest: phases.update_ended())
     at_end.append(phases.finish)

@@ -7,6 +7,9 @@
 # case: no-optimizer
 # rehearse: --timeout 25 -- no-optimizer
 # want: verdict=incomplete reason="backward passes it called no torch.optim.Optimizer"
+# case: target-network
+# rehearse: -- target-network
+# want: verdict=pass allocated_gib=1.5..1.7
 # case: limited
 # rehearse: -- limited
 # want: verdict=reject reason="it ran out of the 0.79 GiB to which the program limits PyTorch"
@@ -23,7 +26,7 @@
 # rehearse: --nodes 2 --gpus-per-node 4 --ranks first --phases train,save -- saved-shards
 # want: verdict=pass
 """What people's own programs do beside the usual loop: habits.py own-update (of the parameters, without an optimizer, for ever),
-no-optimizer (the same, where PyTorch counts no change), limited (to one percent of the GPU), policy (draws words from a
+no-optimizer (the same, where PyTorch counts no change), target-network (copied in each micro-batch before the optimizer runs), limited (to one percent of the GPU), policy (draws words from a
 distribution), kept-on-host (activations), evaluated (fails in the evaluation that nobody asked for), or saved-shards (of FSDP2 on
 the host, by torch.distributed.checkpoint)."""
 import os
@@ -72,6 +75,21 @@ def policy(model, optimizer):
         print("step", number, "loss", loss.item())
 
 
+def follow_target():
+    """Adam's state is made in the third micro-batch. A network copied before is no step."""
+    model, target = (torch.nn.Linear(8192, 8192).cuda() for _ in range(2))
+    optimizer = torch.optim.Adam(model.parameters())
+    for number in range(30):
+        with torch.no_grad():
+            for to, parameter in zip(target.parameters(), model.parameters()):
+                to.copy_(parameter)
+        wanted = target(torch.randn(4, 8192, device="cuda")).detach()
+        (model(torch.randn(4, 8192, device="cuda")) - wanted).pow(2).mean().backward()
+        if number % 3 == 2:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
 def save_shards(model):
     import torch.distributed as dist
     from torch.distributed import checkpoint
@@ -88,11 +106,14 @@ def save_shards(model):
 if what == "saved-shards":
     save_shards(gpt.GPT(shape))
     sys.exit()
+if what == "target-network":
+    follow_target()
+    sys.exit()
 model = gpt.GPT(shape).cuda()
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 if what in ("own-update", "no-optimizer"):
     passes(model)
-elif what == "policy":
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+if what == "policy":
     policy(model, optimizer)
 elif what == "kept-on-host":
     with torch.autograd.graph.save_on_cpu(pin_memory=True), torch.autocast("cuda", torch.bfloat16):
