@@ -108,6 +108,14 @@ static void add_part(regular *r, p4d_value p)
 	}
 }
 
+/* The last position of the set or the escaped character that begins here; else, this position. */
+static uint32_t last_of(p4d_value p, uint32_t at)
+{
+	if (is_special(p.at[at], "["))
+		return set_end(p, at) - 1;
+	return is_special(p.at[at], "\\") && at + 1 < p.length ? at + 1 : at;
+}
+
 /* Position of the next bar outside of sets and groups; the length of p: there is none. */
 static uint32_t bar(p4d_value p, uint32_t at)
 {
@@ -115,8 +123,7 @@ static uint32_t bar(p4d_value p, uint32_t at)
 
 	for (; at < p.length && !(is_special(p.at[at], "|") && !depth); at++) {
 		depth += is_special(p.at[at], "(") - is_special(p.at[at], ")");
-		if (is_special(p.at[at], "["))
-			at = set_end(p, at) - 1;
+		at = last_of(p, at);
 	}
 	return at;
 }
@@ -129,12 +136,10 @@ static p4d_value part(p4d_value p, uint32_t from, uint32_t to)
 /* Finds the first group with alternatives, which are between *from and *to. False: there is none. */
 static bool find_group(p4d_value p, uint32_t *from, uint32_t *to)
 {
-	for (uint32_t i = 0; i < p.length; i++) {
-		if (is_special(p.at[i], "[")) {
-			i = set_end(p, i) - 1;
-		} else if (is_special(p.at[i], "(")) {
+	for (uint32_t i = 0; i < p.length; i = last_of(p, i) + 1)
+		if (is_special(p.at[i], "(")) {
 			int depth = 1;
-			for (*from = i + 1, *to = *from; *to < p.length; ++*to) {
+			for (*from = i + 1, *to = *from; *to < p.length; *to = last_of(p, *to) + 1) {
 				depth += is_special(p.at[*to], "(") - is_special(p.at[*to], ")");
 				if (!depth)
 					break;
@@ -142,7 +147,6 @@ static bool find_group(p4d_value p, uint32_t *from, uint32_t *to)
 			if (*to < p.length && bar(part(p, *from, *to), 0) < *to - *from)
 				return true;
 		}
-	}
 	return false;
 }
 

@@ -86,6 +86,10 @@ tp open 'shopt -s globstar' 'f=(c/**)' 'TP=${#f[@]}'
 tp open 'GLOBIGNORE=c/1.y' 'f=(c/*.y)' 'TP=${#f[@]}'
 tp 2 '(shopt -s nocasematch)' '[[ A == a ]] && TP=4 || TP=2'
 tp 4 'shopt -s nocasematch' '[[ A == a ]] && TP=4 || TP=2'
+# \| is a bar in extended patterns, and an alternative in basic ones
+tp 2 'if grep -qE "a\|b" <<<a; then TP=4; else TP=2; fi'
+tp 4 'if grep -q "a\|b" <<<a; then TP=4; else TP=2; fi'
+tp 4 're="(a\|b|c)"' 'if [[ c =~ $re ]]; then TP=4; else TP=2; fi'
 # xargs -r runs nothing without words
 tp 2 'TP=$(printf "" | xargs -r echo 5 | wc -l)' 'TP=$((TP + 2))'
 # arithmetic that refers to itself has no value; bash stops, too

@@ -26,9 +26,9 @@
 # rehearse: --nodes 2 --gpus-per-node 4 --ranks first --phases train,save -- saved-shards
 # want: verdict=pass
 """What people's own programs do beside the usual loop: habits.py own-update (of the parameters, without an optimizer, for ever),
-no-optimizer (the same, where PyTorch counts no change), target-network (copied in each micro-batch before the optimizer runs), limited (to one percent of the GPU), policy (draws words from a
-distribution), kept-on-host (activations), evaluated (fails in the evaluation that nobody asked for), or saved-shards (of FSDP2 on
-the host, by torch.distributed.checkpoint)."""
+no-optimizer (the same, where PyTorch counts no change), target-network (copied in each micro-batch, before the optimizer runs),
+limited (to one percent of the GPU), policy (draws words from a distribution), kept-on-host (activations), evaluated (fails in the
+evaluation that nobody asked for), or saved-shards (of FSDP2 on the host, by torch.distributed.checkpoint)."""
 import os
 import sys
 
