@@ -120,6 +120,13 @@ void p4d_table_column(p4d_table *table, const char *header, p4d_align align)
 	(void)align;
 }
 
+void p4d_table_add_columns(p4d_table *table, const p4d_table_head *head, size_t count)
+{
+	(void)table;
+	(void)head;
+	(void)count;
+}
+
 void p4d_table_cell(p4d_table *table, p4d_color color, const char *format, ...)
 {
 	(void)table;

@@ -30,7 +30,8 @@
  * the weight, so it is the same for a whole tile. In weight gradients, each row of both operands has its own
  * scale, which takes longer. Chosen from DeepSeek-V3's profile on an H800
  * (github.com/deepseek-ai/profile-data, train.json): 1.91e13 FLOPs of weight gradients in 27.5 ms, where p4d
- * would predict 20.3 ms with the 20 multiprocessors that the exchange of tokens takes.
+ * would predict 20.3 ms with the 20 multiprocessors that the exchange of tokens takes. p4d-train's weight
+ * gradients were never measured.
  */
 #define ROW_SCALED_SLOWNESS 1.36
 
@@ -122,7 +123,10 @@ double p4d_cost__weight_gradient_slowness(const p4d_layout *l)
 {
 	const p4d_fp8_recipe *recipe = l->precision == P4D_FP8 ? &p4d_fp8_recipes[l->fp8_recipe] : NULL;
 
-	return recipe && recipe->block && recipe->scale_bytes == 4 ? ROW_SCALED_SLOWNESS : 1;
+	return recipe && recipe->block && recipe->scale_bytes == 4 &&
+		       p4d_framework_of(l->framework)->cost.slow_row_scales
+		   ? ROW_SCALED_SLOWNESS
+		   : 1;
 }
 
 /* Adds the casts of latent attention, where each matmul's input and gradient are cast separately. */

@@ -237,6 +237,7 @@ const p4d_framework p4d_framework__megatron = {
 	     .host_experts_seconds = 8.5e-3,
 	     .host_latent_seconds = 5.5e-3,
 	     .unfused_attention = true,
+	     .slow_row_scales = true,
 	     .overlaps_sequence_parallel = true,
 	     .scatters_sends = true,
 	     .defers_weight_gradients = true,

@@ -21,11 +21,11 @@ uint64_t p4d_megatron__named(const p4d_megatron_step *p, const char *name)
  */
 void p4d_megatron__once(p4d_megatron_step *p, const char *name)
 {
-	for (unsigned i = 0; i < p->onces; i++)
+	for (unsigned i = 0; i < p->once_count; i++)
 		if (p->once[i] == name)
 			return;
-	if (p->onces < P4D_MEGATRON_ONCE)
-		p->once[p->onces++] = name;
+	if (p->once_count < P4D_MEGATRON_ONCE)
+		p->once[p->once_count++] = name;
 	for (unsigned i = 0; i < p->plan->count; i++)
 		if (!p->exists[i] && !strcmp(p->plan->tensor[i].name, name)) {
 			take_bytes(p, p->plan->tensor[i].bytes);

@@ -104,7 +104,7 @@ typedef struct p4d_megatron_step {
 	unsigned element;                                     /* bytes of an activation */
 	bool exists[P4D_TENSORS];            /* rows of the plan that are already allocated */
 	const char *once[P4D_MEGATRON_ONCE]; /* names of such rows */
-	unsigned onces;
+	unsigned once_count;
 	bool has_workspaces; /* the experts' workspaces are allocated */
 	p4d_allocated kept[P4D_MEGATRON_PLAYED_SLOTS][P4D_MEGATRON_DEPTH][P4D_MEGATRON_KEPT];
 	/* tensors of the head, whose backward pass follows immediately */

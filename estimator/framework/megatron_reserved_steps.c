@@ -55,7 +55,7 @@ static void start(p4d_megatron_step *p, uint64_t room)
 
 	memset(&p->streams, 0, sizeof(p->streams));
 	memset(p->exists, 0, sizeof(p->exists));
-	p->onces = 0;
+	p->once_count = 0;
 	p->has_workspaces = false;
 	memset(p->kept, 0, sizeof(p->kept));
 	memset(&p->passes, 0, sizeof(p->passes));

@@ -54,6 +54,8 @@ typedef struct p4d_framework_cost {
 	bool casts_each_product; /* FP8: casts both operands of every matmul, after gathering them */
 	bool reorders_gathered_keys; /* gathers all sequences together; otherwise piece by piece, in
 				      * place */
+	/* FP8: weight gradients take longer if both operands have a scale per row and block (cost_fp8.c) */
+	bool slow_row_scales;
 	/* gathers keys and values once, and then computes block by block as in a ring */
 	bool gathers_for_ring;
 	/*

@@ -9,7 +9,7 @@
 status='' out='' err=''
 
 cd "$P4D_TEST_BUILDDIR" || exit 99
-make -s --no-print-directory web-sources >"$work/make" || fail "make web-sources"
+MAKEFLAGS="" MAKELEVEL="" make -s --no-print-directory web-sources >"$work/make" || fail "make web-sources"
 compile=$(head -n 1 "$work/make")
 sed 1d "$work/make" >"$work/sources"
 [ "$(wc -l <"$work/sources")" -gt 100 ] || fail "make web-sources lists $(wc -l <"$work/sources") files"

@@ -149,7 +149,7 @@ static void numbers_that_work(void **state)
 	    {"framework=fsdp shard-degree=4 ep=8", "ep=8 must divide the 8 experts", "ep can be 1, 2, 4",
 	     P4D_E_EXPERTS},
 	    {"framework=fsdp tp=2 sequence-parallel=off",
-	     "sequence-parallel=off: with torchtitan p4d models experts", "", P4D_E_UNMODELLED},
+	     "sequence-parallel=off: p4d can predict torchtitan's experts", "", P4D_E_UNMODELLED},
 	    {"framework=fsdp etp=2", "etp=2: with FSDP p4d does not model sharded experts", "", P4D_E_VALUE},
 	    {"framework=fsdp expert-capacity=1", "expert-capacity: p4d does not model it", "",
 	     P4D_E_UNMODELLED},
