@@ -164,7 +164,8 @@ static void print_settings(void)
 	}
 }
 
-/* The options of each set of programs and workloads, in the order of their first ones. */
+/* Prints the options, grouped by the programs and workloads in which they have an effect. A group stands
+ * where its first option stands in options.def. */
 static void print_heeds(void)
 {
 	char by[P4D_OPTIONS][64];

@@ -6,8 +6,9 @@
 
 /*
  * Verdicts of the most recent jobs with a plan. Sweeps and pipelines submit the same plan hundreds of
- * times. Everything that a verdict depends on is compared byte by byte: the job, its p4d variables, the
- * data of p4d_watch_acquire, and the second (a mode may begin at any second). A job whose data exceed
+ * times. A stored verdict is used only if the job and its p4d variables are equal byte by byte, the data of
+ * p4d_watch_acquire have the same generation, and the clock shows the same second, because p4d.conf may set a
+ * time from which another mode applies. A job whose data exceed
  * P4D_KEPT_BYTES is judged each time. Only one thread at a time may call these functions.
  */
 enum { P4D_KEPT_BYTES = 12 << 10 };

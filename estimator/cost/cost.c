@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Durations of passes of chunks, from the passes of layers, embedding and head; and of the step. */
+/* Durations of a chunk's passes, from those of its layers, embedding and head; and of what a step does once.
+ */
 #include "cost/cost.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). cost_layer.c has the sums
- * over X, which work as in one-dimensional tensor parallelism, on the features that a rank of Y has. This
- * file has the costs of Y and Z. Over Y, ranks sum the results of matmuls over a part of the features;
+ * Tensor parallelism in two and three dimensions (--tp-grid, arXiv 2305.13525). X splits heads and columns of
+ * the feed-forward part, Y the hidden features, Z the rows of a layer's matrices. cost_layer.c has the sums
+ * over X: they are those of one-dimensional tensor parallelism, on the hidden features that a rank of Y has.
+ * This file has the costs of Y and Z. Over Y, ranks sum the results of matmuls over a part of the features;
  * nothing hides these sums. Over Z, ranks gather matrices and sum their gradients one layer ahead of the
  * passes. These collectives overlap with matmuls and other kernels, but not with other collectives, which use
  * the same links.

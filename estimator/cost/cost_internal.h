@@ -280,11 +280,11 @@ void p4d_cost__vocabulary(const p4d_layout *layout, const p4d_cost_rates *r, p4d
 /* Elements of the adapters of a layer, on all tensor-parallel ranks. */
 double p4d_cost__adapters(const p4d_layout *layout);
 /*
- * Elements of the matrices of a layer without experts, on all ranks. With a layer pattern, this and the next
- * two functions return means over such layers; the cost model uses them if one layer represents all.
+ * Elements of the matrices of a layer without experts, on all ranks. With a layer pattern: the mean over such
+ * layers. The cost model uses the mean if one layer represents all.
  */
 double p4d_cost__layer_matrices(const p4d_layout *layout);
-/* Elements of the matrices of a layer with experts, not counting the experts. */
+/* The same for a layer with experts, not counting the experts. */
 double p4d_cost__expert_layer_matrices(const p4d_layout *layout);
 /* Elements of the matrices of one expert. */
 double p4d_cost__expert_matrices(const p4d_layout *layout);

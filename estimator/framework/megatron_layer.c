@@ -149,8 +149,9 @@ static void keep_scores(const kept_layers *k, const p4d_megatron_sizes *z)
 /*
  * With rotary embeddings, checkpointed attention keeps the first matmul's output, which has queries and keys
  * before the rotation; values are a view of it. If tensor-parallel ranks hold copies of key/value heads, the
- * output of all ranks is gathered (attention.py, get_query_key_value_tensors). Without rotary embeddings all
- * three are views, except that queries of several groups are copied into order (split_qkv).
+ * output of all ranks is gathered (attention.py, get_query_key_value_tensors). Without positions
+ * (P4D_NO_POSITIONS), queries, keys and values are views of the first matmul's output, so nothing more is
+ * kept. If a rank has several key/value heads, its queries are copied (split_qkv).
  */
 uint64_t p4d_megatron__product(const p4d_layout *l, const p4d_megatron_sizes *z)
 {

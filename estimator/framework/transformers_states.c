@@ -116,10 +116,11 @@ static p4d_tape_tensor decays(p4d_tape_writer *w, p4d_tape_tensor a)
 }
 
 /*
- * The gated delta rule. Saved: queries and keys, normed, with a statistic of each; values, contiguous; a
- * chunk's inverse and sums of decays. Forward: queries and keys, contiguous; products of keys and of values
- * with that inverse; states; values minus the states' prediction. Backward: the same tensors again, gradients
- * of all of them, and second gradients of keys and values.
+ * The gated delta rule. Saved: normed queries and keys, and one statistic of the norm for each token and
+ * group; contiguous values; an inverted matrix and sums of decays for each chunk and head. Forward: queries
+ * and keys, contiguous; products of keys and of values with that inverse; states; values minus the states'
+ * prediction. Backward: the same tensors again, gradients of all of them, and second gradients of keys and
+ * values.
  */
 static p4d_tape_tensor delta_rule(p4d_tape_writer *w, p4d_tape_tensor in, p4d_tape_tensor decay,
 				  p4d_tape_tensor strength)

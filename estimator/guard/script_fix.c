@@ -44,7 +44,8 @@ static void cut(argument_list *list)
 	}
 }
 
-/* Writes a layout as its framework's arguments. False: the layout is invalid, so nobody can write it. */
+/* Writes a layout as its framework's arguments. False: the framework has no arguments for layouts,
+ * or the layout is invalid. */
 static bool write_arguments(const p4d_request *request, uint64_t nodes, uint64_t gpus_per_node,
 			    argument_list *list)
 {

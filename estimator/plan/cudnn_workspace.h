@@ -10,11 +10,12 @@
  *
  * Source: the workspace of the plan that cuDNN 9.19.0 proposes first (heuristic mode A) for its pattern
  * graph: forward with the softmax statistics as output, backward with the two buffers below as caller-owned
- * tensors. tests/data/attention_workspace.csv has cuDNN's answers for plans that were built to the end. No
- * device was needed: each was only described to cuDNN. An empty size means that cuDNN refused the graph. The
- * formulas are exact for two queries or more: of 6,158 answers, mostly for proposed plans that were not
- * built, none is off by a byte. With one query (decoding, not training) cuDNN may split the keys: the forward
- * pass then needed up to 295 KiB more. Sizes depend neither on the mask nor on the number of multiprocessors.
+ * tensors. tests/data/attention_workspace.csv has cuDNN's answers for plans that were built to the end; an
+ * empty size in it means that cuDNN refused the graph. No device was needed: each was only described to
+ * cuDNN. The formulas are exact for two queries or more: of 6,158 answers, mostly for proposed plans that
+ * were not built, none is off by a byte. With one query (decoding, not training) cuDNN may split the keys:
+ * the forward pass then needed up to 295 KiB more. Sizes depend neither on the mask nor on the number of
+ * multiprocessors.
  *
  * Let align round up to 128 and
  *

@@ -83,7 +83,8 @@ typedef struct p4d_plan {
 	p4d_slots slots;
 	unsigned count;
 	p4d_tensor tensor[P4D_TENSORS];
-	uint64_t persistent_bytes, transient_bytes; /* transient buffers, packed; in training */
+	uint64_t persistent_bytes, transient_bytes; /* rows that always live; and rows that live for a part of
+						     * a training step, packed */
 	uint64_t arena_bytes; /* persistent + slots + packed transients; the maximum of training and
 			       * evaluation */
 	uint64_t live_bytes;  /* maximum of the bytes that are live at one point: a lower bound of the

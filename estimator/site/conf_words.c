@@ -12,8 +12,8 @@ static bool is_word(char c)
 }
 
 /*
- * Skips blanks and comments. Comments may contain any bytes except control characters, because names are not
- * always ASCII.
+ * Skips blanks and comments. Comments may contain any bytes except control characters, because people write
+ * names in them that are not ASCII. Tabs are blanks.
  */
 static int skip_blanks(p4d_conf_words *w)
 {

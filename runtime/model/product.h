@@ -10,9 +10,10 @@
  * and layer.
  */
 /*
- * The input of a matmul. If p4d_product__fuses, it may be SwiGLU of gate_up, which is then quantized without
- * being stored. kept: the layer's memory for the input's transposed FP8 codes (of all m->n rows);
- * p4d_product__forward makes them and p4d_product__weight uses them. NULL: the layer keeps none.
+ * The input of a matmul. If p4d_product__fuses(m) is true, the caller may set gate_up instead of rows. The
+ * input is then SwiGLU of gate_up: the pass quantizes it while it computes it, and stores only the codes.
+ * kept: the layer's memory for the input's transposed FP8 codes (of all m->n rows); p4d_product__forward
+ * makes them and p4d_product__weight uses them. NULL: the layer keeps none.
  */
 typedef struct p4d_product_input {
 	const void *rows;    /* (n, in) */

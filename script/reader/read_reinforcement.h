@@ -4,7 +4,7 @@
 #include "reader/read_finetune.h"
 
 /* Arguments that programs for reinforcement learning share. Only read_*.c include this file. A parameter
- * of type int is the number of an extra value. */
+ * of type int is an index into p4d_reading.extra. */
 
 /* Words for inference engines. */
 extern const char *const p4d_reinforcement__engines[];

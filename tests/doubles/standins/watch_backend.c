@@ -71,8 +71,8 @@ __attribute__((destructor)) static void end(void)
 	note("ended");
 }
 
-/* Finds a function of cuDNN in cuDNN's own libraries if the stand-ins lack it, as for programs that link
- * cuDNN. */
+/* Looks for a function of cuDNN in the stand-ins first, and then in cuDNN's library, as the dynamic linker
+ * does for programs that link cuDNN. */
 void *__wrap_dlsym(void *library, const char *name)
 {
 	void *standins = dlopen("libp4d-rehearsal.so", RTLD_NOW | RTLD_NOLOAD);

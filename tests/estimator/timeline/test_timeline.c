@@ -38,7 +38,8 @@ static void assert_near(double value, double expected)
 		fail_msg("%.12g, not %.12g", value, expected);
 }
 
-/* Idle time relative to 1F1B's idle time, which is 3(p-1) per chunk. */
+/* Idle time divided by that of 1F1B, which is p-1 micro-batches. With v chunks per stage, a micro-batch takes
+ * 3v on a stage. */
 static double idle_of_1f1b(double bubble, uint32_t p, uint32_t v, uint32_t m)
 {
 	double work = 3.0 * v * m;

@@ -66,7 +66,7 @@ static difference compare(const job *j, trial *t)
 	return !t->did.refused && strstr(t->sbatch.err, "error") ? ERROR_LINE : AGREED;
 }
 
-/* Applies the fix of a refused job. The fixed job may have another fix. */
+/* Applies the fix of a refused job, and the next fix if p4d refuses the fixed job again. */
 static difference paste_fixes(job *fixed, trial *t)
 {
 	for (int tries = 0; tries < 6 && t->did.refused && !t->did.by_slurm; tries++) {
